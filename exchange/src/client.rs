@@ -33,12 +33,22 @@ const MAX_STREAMS: usize = usize::MAX;
 /// Client of one server with a pool of idle transports. Clones share the pool.
 pub struct Client<W> {
     pool: Arc<Pool<W>>,
+    reuse: Reuse,
+}
+
+/// Requests that an idle transport serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reuse {
+    All,
+    /// Those that may be sent again if the transport has died.
+    Repeatable,
 }
 
 impl<W> Clone for Client<W> {
     fn clone(&self) -> Self {
         Client {
             pool: self.pool.clone(),
+            reuse: self.reuse,
         }
     }
 }
@@ -73,7 +83,15 @@ impl<W: Transport> Client<W> {
     pub fn new(max_idle: usize) -> Self {
         Client {
             pool: Arc::new(Pool::new(max_idle)),
+            reuse: Reuse::All,
         }
+    }
+
+    /// Gives each request that must not be sent twice a new transport, for servers that close idle ones at any time.
+    #[must_use]
+    pub fn with_new_transports_for_writes(mut self) -> Self {
+        self.reuse = Reuse::Repeatable;
+        self
     }
 
     /// Sends one request, in origin form (or authority form for CONNECT).
@@ -142,7 +160,11 @@ impl<W: Transport> Client<W> {
         C: Future<Output = Result<W, E>>,
     {
         let raw = pending.kind.upgrade || pending.kind.connect;
-        if !raw && let Some(transport) = self.pool.take() {
+        let may_reuse = match self.reuse {
+            Reuse::All => !raw,
+            Reuse::Repeatable => !raw && pending.is_repeatable(),
+        };
+        if may_reuse && let Some(transport) = self.pool.take() {
             let mut in_flight = InFlight::new(transport, pending);
             let error = match in_flight.answer().await {
                 Ok(head) => return self.answer(in_flight, head),

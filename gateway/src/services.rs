@@ -1,5 +1,6 @@
 //! Named services at this hub: the current ones, and a listener for each port.
 
+mod connections;
 mod table;
 
 use std::{
@@ -17,7 +18,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{info, warn};
 
-pub(crate) use self::table::ServiceTable;
+pub(crate) use self::{connections::TargetConnections, table::ServiceTable};
 use crate::{front::Front, hub::Hub};
 
 /// Interval of attempts to listen at a port that another program has.

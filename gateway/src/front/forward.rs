@@ -66,14 +66,40 @@ pub(crate) async fn forward(
     hub: &Arc<Hub>,
     permitted: PermittedRequest,
 ) -> Result<Response<Body>, Failure> {
+    let budget = wait_budget::wait_budget(&permitted.routed.path);
+    let record = &permitted.routed.inbound.record;
+    let place = place(hub, record, permitted.permit.cluster(), budget).await?;
+    forward_to(hub, permitted, place, budget).await
+}
+
+/// Acquires the best place for a request.
+///
+/// # Errors
+/// Those of [`wait_budget::acquire`], and `FL-1407` while slow clients fill the memory budget.
+pub(super) async fn place(
+    hub: &Hub,
+    record: &RequestRecord,
+    cluster: &ClusterId,
+    budget: Duration,
+) -> Result<Place, Failure> {
     if hub.reserve.is_over_budget() {
         let detail = "slow clients have used up --session-memory";
         return Err(Failure::because(Code::TooManyRequests, detail));
     }
-    let budget = wait_budget::wait_budget(&permitted.routed.path);
-    let record = &permitted.routed.inbound.record;
     let waited = |time| record.set_wait(time);
-    let place = wait_budget::acquire(hub, permitted.permit.cluster(), budget, waited).await?;
+    wait_budget::acquire(hub, cluster, budget, waited).await
+}
+
+/// Forwards a request over the session or hub that it has a place at.
+///
+/// # Errors
+/// As [`forward`].
+pub(super) async fn forward_to(
+    hub: &Arc<Hub>,
+    permitted: PermittedRequest,
+    place: Place,
+    budget: Duration,
+) -> Result<Response<Body>, Failure> {
     let (session, running) = match place {
         Place::Session(session, running) => (session, running),
         // Boxed, because its future is larger than that of the way over an own session.

@@ -1,7 +1,7 @@
 //! Requests to a named service by its host. The front has ended TLS; the request goes as HTTP/1.1 over a connection to the
-//! target, one connection for each request.
+//! target. Idle connections serve the next reads.
 
-use std::{convert::Infallible, future::ready, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{Code, Failure, error_chain};
 use fairlead_exchange::{
@@ -9,19 +9,23 @@ use fairlead_exchange::{
 };
 use fairlead_protocols::Farewell;
 use fairlead_seam::{NamedService, ServiceEntry};
-use http::{HeaderValue, Request, Response, Uri, Version, header, request, uri::PathAndQuery};
-use tokio::time::timeout;
+use http::{
+    HeaderMap, HeaderValue, Request, Response, Uri, Version, header, request, uri::PathAndQuery,
+};
+use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
+    agents::wait_budget::{self, Place},
     front::{
         address::AddressForm,
         authenticate::authenticate,
         authorize::{PermittedRequest, authorize, authorize_service, check_client},
-        forward::forward,
+        forward::{forward_to, place},
         headers,
         limit::limit,
-        record::Inbound,
+        record::{Inbound, RequestRecord},
         route::ClusterRequest,
+        socket::ResetOnDrop,
         tcp::TcpRequest,
         transfer::{UploadProgress, recorded_upload},
         upgrade::{self, Joined, UpgradeEnds},
@@ -50,9 +54,8 @@ pub(crate) async fn forward_to_service(
         true => headers::take_token(request.headers_mut()),
         false => None,
     };
-    // Until the target is connected: one address gets an even share of the requests that wait.
-    let waiting = record.strangers().requests.take(1);
-    let waiting = waiting.ok_or(Code::TooManyRequests)?;
+    // Until a session is found: one address gets an even share of the requests that wait.
+    let waiting = waiting(&record)?;
     let mut connect = Request::new(body::empty());
     let token = token.map(|it| (header::AUTHORIZATION, it));
     connect.headers_mut().extend(token);
@@ -61,60 +64,115 @@ pub(crate) async fn forward_to_service(
         connection: connection.clone(),
         record: record.clone(),
     };
-    let target = connect_target(hub, &service, connect, needs_caller).await?;
+    let (connect, connected) = connect_request(&service, connect)?;
+    let permitted = permit(hub, &service, connect, needs_caller).await?;
+    let budget = wait_budget::wait_budget(&permitted.routed.path);
+    let place = place(hub, &record, &service.cluster, budget).await?;
     drop(waiting);
     let wanted = headers::requested_upgrade(&request);
     let user = wanted.is_some().then(|| OnUpgrade::take(&mut request));
     let (mut head, upload) = request.into_parts();
+    let pooled = match &place {
+        Place::Session(session, _) if !needs_caller && !signs_in_connection(&head.headers) => {
+            record.set_session(Arc::as_ptr(session).addr());
+            Some(hub.services.connections(&service)?.over(session))
+        }
+        _ => None,
+    };
     prepare(&mut head, &connection.peer.ip().to_canonical().to_string())?;
     match &wanted {
         Some(protocol) => headers::set_upgrade(&mut head.headers, protocol),
-        None => {
+        None if pooled.is_none() => {
             let close = HeaderValue::from_static("close");
             head.headers.insert(header::CONNECTION, close);
         }
+        None => {}
     }
+    let client = pooled.unwrap_or_else(|| Client::new(0));
     let query = head.uri.query().map(str::to_owned);
     let (upload, progress) = recorded_upload(upload, &record);
     let request = Request::from_parts(head, upload);
-    match exchange(target, request, &progress, hub.head_timeout).await? {
+    let mut place = Some(place);
+    let connect = || {
+        let place = place.take().map(|place| (place, budget));
+        connect_target(hub, &record, permitted, place, connected)
+    };
+    let answer = exchange(client.send(request, connect), &progress, hub.head_timeout).await?;
+    // The request went over an idle connection, and has its place still.
+    if let Some(Place::Session(_, running)) = place {
+        record.keep_running(running);
+    }
+    match answer {
         Answer::Response(mut response) => {
             headers::strip_service_answer(response.headers_mut(), false);
             *response.version_mut() = Version::HTTP_11;
             Ok(response)
         }
-        Answer::Upgraded(mut head, agent) => {
-            let ends = user.zip(wanted);
-            let (user, protocol) = ends.ok_or_else(|| {
-                Failure::because(Code::TcpBroke, "the target upgraded without a request")
-            })?;
-            headers::strip_service_answer(head.headers_mut(), true);
-            let farewell = Farewell::of(record.kind(), query.as_deref(), &protocol, head.headers());
-            let joined = Joined::Protocol(Protocol::of(&protocol));
-            let ends = UpgradeEnds {
-                client: user,
-                agent,
-            };
-            upgrade::join(
-                hub,
-                record,
-                connection.reset,
-                ends,
-                joined,
-                (farewell, None),
-            );
-            Ok(head.map(|()| body::empty()))
+        Answer::Upgraded(head, agent) => {
+            let user = user.zip(wanted);
+            let (reset, query) = (connection.reset, query.as_deref());
+            join(hub, record, reset, user, query, (head, agent))
         }
     }
+}
+
+/// Joins the client with the target after an upgrade.
+fn join(
+    hub: &Arc<Hub>,
+    record: RequestRecord,
+    reset: ResetOnDrop,
+    user: Option<(OnUpgrade, HeaderValue)>,
+    query: Option<&str>,
+    (mut head, agent): (Response<()>, Upgraded),
+) -> Result<Response<Body>, Failure> {
+    let (client, protocol) = user
+        .ok_or_else(|| Failure::because(Code::TcpBroke, "the target upgraded without a request"))?;
+    headers::strip_service_answer(head.headers_mut(), true);
+    let farewell = Farewell::of(record.kind(), query, &protocol, head.headers());
+    let joined = Joined::Protocol(Protocol::of(&protocol));
+    let ends = UpgradeEnds { client, agent };
+    upgrade::join(hub, record, reset, ends, joined, (farewell, None));
+    Ok(head.map(|()| body::empty()))
+}
+
+/// A place among the requests of unknown clients that wait.
+fn waiting(record: &RequestRecord) -> Result<impl Sized + use<>, Failure> {
+    let waiting = record.strangers().requests.take(1);
+    waiting.ok_or_else(|| Code::TooManyRequests.into())
+}
+
+/// True for a sign-in that holds for the rest of its connection (RFC 4559, MS-NTHT), so no other client may use it.
+fn signs_in_connection(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    values.any(|value| {
+        let scheme = value.as_bytes().split(|byte| *byte == b' ').next();
+        scheme.is_some_and(|it| {
+            it.eq_ignore_ascii_case(b"negotiate") || it.eq_ignore_ascii_case(b"ntlm")
+        })
+    })
 }
 
 /// Connects to the target of a service, as the sender of this request.
 async fn connect_target(
     hub: &Arc<Hub>,
-    service: &Arc<NamedService>,
+    record: &RequestRecord,
+    permitted: PermittedRequest,
+    place: Option<(Place, Duration)>,
+    connected: oneshot::Receiver<Upgraded>,
+) -> Result<SocketTransport<Upgraded>, Failure> {
+    let _waiting = waiting(record)?;
+    let (place, budget) = place.ok_or(Code::Internal)?;
+    forward_to(hub, permitted, place, budget).await?;
+    // The sender is dropped only if the answer was no connection, which is an error above.
+    let connected = connected.await.map_err(|_| Code::Internal)?;
+    Ok(SocketTransport::new(connected))
+}
+
+/// The `CONNECT` for a target, and the connection once it is there.
+fn connect_request(
+    service: &NamedService,
     inbound: Inbound,
-    needs_caller: bool,
-) -> Result<Upgraded, Failure> {
+) -> Result<(ClusterRequest, oneshot::Receiver<Upgraded>), Failure> {
     let (tcp, connected) = TcpRequest::of_exchange(&service.target)?;
     let path = PathAndQuery::try_from(service.target.path(&service.cluster));
     let request = ClusterRequest {
@@ -125,10 +183,7 @@ async fn connect_target(
         as_user: None,
         tcp: Some(Box::new(tcp)),
     };
-    let permitted = permit(hub, service, request, needs_caller).await?;
-    forward(hub, permitted).await?;
-    // The sender is dropped only if the answer was no connection, which is an error above.
-    connected.await.map_err(|_| Code::Internal.into())
+    Ok((request, connected))
 }
 
 /// The permit of the service itself, or that of the caller whose token the service needs.
@@ -168,16 +223,13 @@ fn prepare(head: &mut request::Parts, client: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends the request, and waits for the head of the answer. The deadline restarts while the upload moves.
+/// Waits for the head of the answer. The deadline restarts while the upload moves.
 async fn exchange(
-    target: Upgraded,
-    request: Request<Body>,
+    sending: impl Future<Output = Result<Answer, SendError<Failure>>>,
     progress: &UploadProgress,
     head_timeout: Duration,
 ) -> Result<Answer, Failure> {
-    let client = Client::new(0);
-    let connect = || ready(Ok::<_, Infallible>(SocketTransport::new(target)));
-    let mut sending = std::pin::pin!(client.send(request, connect));
+    let mut sending = std::pin::pin!(sending);
     let mut seen = progress.frames();
     loop {
         let Ok(answered) = timeout(head_timeout, sending.as_mut()).await else {
@@ -192,7 +244,7 @@ async fn exchange(
             return Err(Failure::because(Code::Timeout, cause));
         };
         return answered.map_err(|error| match error {
-            SendError::Connect(never) => match never {},
+            SendError::Connect(failure) => failure,
             SendError::Broken(cause) => {
                 Failure::because(Code::TcpBroke, error_chain(cause.as_ref()))
             }
@@ -201,5 +253,21 @@ async fn exchange(
                 format_args!("its body broke off: {cause}"),
             ),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sign_in_of_a_connection_is_seen_in_any_case() {
+        let signs_in = |value: &'static str| {
+            let value = HeaderValue::from_static(value);
+            signs_in_connection(&HeaderMap::from_iter([(header::AUTHORIZATION, value)]))
+        };
+        assert!(signs_in("NTLM TlRMTVNTUAAB") && signs_in("negotiate YII"));
+        assert!(!signs_in("Basic eDp5") && !signs_in("Bearer ntlm"));
+        assert!(!signs_in_connection(&HeaderMap::new()));
     }
 }

@@ -12,6 +12,7 @@ use fairlead_api::{Code, Failure, resources::ServiceName};
 use fairlead_seam::{NamedService, ServiceEntry};
 use http::{Request, header, uri::Authority};
 
+use super::TargetConnections;
 use crate::front::address::host_name;
 
 /// The current named services. Reads never wait for the module.
@@ -25,15 +26,21 @@ pub(crate) struct ServiceTable {
 
 #[derive(Default)]
 struct CurrentServices {
-    by_name: HashMap<ServiceName, Arc<NamedService>>,
+    by_name: HashMap<ServiceName, CurrentService>,
     by_port: HashMap<u16, Arc<NamedService>>,
     by_http_host: HashMap<String, Arc<NamedService>>,
     by_tls_name: HashMap<String, Arc<NamedService>>,
 }
 
+struct CurrentService {
+    service: Arc<NamedService>,
+    connections: Arc<TargetConnections>,
+}
+
 impl ServiceTable {
-    /// Replaces all services.
+    /// Replaces all services. Those that are unchanged keep their idle connections.
     pub(crate) fn replace<'a>(&self, services: impl IntoIterator<Item = &'a NamedService>) {
+        let before = self.current();
         let mut current = CurrentServices::default();
         for service in services {
             let service = Arc::new(service.clone());
@@ -47,7 +54,13 @@ impl ServiceTable {
                     current.by_tls_name.insert(name.as_str().to_owned(), copy)
                 }
             };
-            current.by_name.insert(service.name.clone(), service);
+            let connections = before.connections(&service).unwrap_or_default();
+            let name = service.name.clone();
+            let service = CurrentService {
+                service,
+                connections,
+            };
+            current.by_name.insert(name, service);
         }
         let has_http_hosts = !current.by_http_host.is_empty();
         let has_tls_names = !current.by_tls_name.is_empty();
@@ -90,11 +103,19 @@ impl ServiceTable {
     pub(crate) fn check(&self, service: &NamedService) -> Result<(), Failure> {
         match self.is_current(service) {
             true => Ok(()),
-            false => {
-                let cause = "the service was deleted or changed";
-                Err(Failure::because(Code::AccessEnded, cause))
-            }
+            false => Err(changed()),
         }
+    }
+
+    /// Idle connections to the target of the service.
+    ///
+    /// # Errors
+    /// `FL-1205` once it was deleted or changed.
+    pub(crate) fn connections(
+        &self,
+        service: &NamedService,
+    ) -> Result<Arc<TargetConnections>, Failure> {
+        self.current().connections(service).ok_or_else(changed)
     }
 
     /// The service that has this port.
@@ -104,15 +125,30 @@ impl ServiceTable {
 
     /// False once the service was deleted or changed.
     fn is_current(&self, service: &NamedService) -> bool {
-        let current = self.current();
-        let now = current.by_name.get(&service.name);
-        now.is_some_and(|now| **now == *service)
+        self.current().current(service).is_some()
     }
 
     fn current(&self) -> Arc<CurrentServices> {
         let table = self.current.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&table)
     }
+}
+
+impl CurrentServices {
+    /// `None` if the service was deleted or changed.
+    fn current(&self, service: &NamedService) -> Option<&CurrentService> {
+        let now = self.by_name.get(&service.name);
+        now.filter(|now| *now.service == *service)
+    }
+
+    fn connections(&self, service: &NamedService) -> Option<Arc<TargetConnections>> {
+        let current = self.current(service)?;
+        Some(Arc::clone(&current.connections))
+    }
+}
+
+fn changed() -> Failure {
+    Failure::because(Code::AccessEnded, "the service was deleted or changed")
 }
 
 /// A host as services have it.

@@ -2,11 +2,15 @@
 
 use std::{io::ErrorKind, net::SocketAddr, time::Duration};
 
+use fairlead_api::resources::ClusterState;
 use fairlead_seam::{NamedService, ServiceEntry};
-use fairlead_testkit::{reserved_port::ReservedPort, wait::until};
+use fairlead_testkit::{agent::FakeAgent, reserved_port::ReservedPort, wait::until};
 use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 
-use crate::rig::{HUB, Rig, TEST_DEADLINE};
+use crate::{
+    client::status,
+    rig::{HUB, Rig, TEST_DEADLINE},
+};
 
 fn service(name: &str, entry: ServiceEntry, from: &str) -> NamedService {
     NamedService {
@@ -100,6 +104,52 @@ async fn request_to_a_host_is_refused_by_network_token_and_server_name() {
             .await;
         assert_eq!(answer.code(), code, "{}", answer.text());
     }
+}
+
+#[tokio::test]
+async fn reads_share_a_connection_to_the_target() {
+    let rig = Rig::start();
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
+    status(&rig, ClusterState::Connected).await;
+    let mut web = by_http("shop.test", false, "127.0.0.1");
+    web.target = "web.shop:80".parse().unwrap();
+    set(&rig, vec![web.clone()]).await;
+    let number = async |head: &str, headers: &str, body: &str| {
+        let request = format!("{head} HTTP/1.1\r\nHost: shop.test\r\n{headers}\r\n{body}");
+        let answer = rig.raw("127.0.0.1", request.as_bytes()).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.text()
+    };
+    for _ in 0..3 {
+        assert_eq!(number("GET /a", "", "").await, "1");
+    }
+    // A write must not meet the end of an idle connection. Its own serves reads later, the newest first.
+    assert_eq!(number("POST /a", "Content-Length: 2\r\n", "hi").await, "2");
+    assert_eq!(number("GET /a", "", "").await, "2");
+    // A connection may be signed in by then.
+    assert_eq!(
+        number("GET /a", "Authorization: NTLM TlRM\r\n", "").await,
+        "3"
+    );
+    assert_eq!(number("GET /a", "", "").await, "2");
+    assert_eq!(number("GET /close", "", "").await, "2");
+    assert_eq!(number("GET /close", "", "").await, "1");
+    assert_eq!(number("GET /a", "", "").await, "4");
+    // Another service has none of its connections.
+    web.from.push("10.0.0.0/8".parse().unwrap());
+    set(&rig, vec![web]).await;
+    assert_eq!(number("GET /a", "", "").await, "5");
+    assert_eq!(
+        rig.metric("fairlead_cluster_requests_total", &["c-a"]),
+        11.0
+    );
+    // No idle connection counts as a request.
+    let open = async || rig.metric("fairlead_cluster_requests_open", &["c-a"]) == 0.0;
+    until(open).await;
+    drop(agent);
+    let other = FakeAgent::of(rig.access(), "c-a").await;
+    assert_eq!(number("GET /a", "", "").await, "1");
+    assert_eq!(other.saw("CONNECT").await, "CONNECT web.shop:80");
 }
 
 #[tokio::test]

@@ -35,6 +35,9 @@ impl ApiScript {
         if let Some(answer) = self.scripted(&request) {
             return answer;
         }
+        if request.method() == Method::CONNECT && request.uri().port_u16() == Some(80) {
+            return upgrades::http_target(&mut request, self);
+        }
         if request.method() == Method::CONNECT {
             return upgrades::tunnel(&mut request, self);
         }

@@ -50,6 +50,8 @@ pub struct ApiScript {
     pub token: Mutex<Option<String>>,
     /// Number of running watches.
     pub watches: AtomicUsize,
+    /// Number of connections to targets that speak HTTP.
+    pub http_connections: AtomicUsize,
     /// Input of each upgraded stream until its end.
     pub stream_inputs: Mutex<Vec<String>>,
     /// UID of the namespace `kube-system`; without one it answers 503.
@@ -76,6 +78,7 @@ impl Default for ApiScript {
             hangs: AtomicBool::new(false),
             token: Mutex::default(),
             watches: AtomicUsize::new(0),
+            http_connections: AtomicUsize::new(0),
             stream_inputs: Mutex::default(),
             uid: Mutex::new(Some("uid-of-this-cluster".to_owned())),
             secret: Mutex::default(),

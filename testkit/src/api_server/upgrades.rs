@@ -1,9 +1,13 @@
 //! Upgraded connections, as exec and port-forward use them.
 
-use std::{pin::Pin, sync::Arc};
+use std::{
+    pin::Pin,
+    sync::{Arc, atomic::Ordering::SeqCst},
+};
 
-use fairlead_exchange::{Body, OnUpgrade};
+use fairlead_exchange::{Body, OnUpgrade, SocketTransport, serve_on};
 use http::{Request, Response};
+use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -122,6 +126,28 @@ pub(super) fn echo(request: &mut Request<Body>) -> Response<Body> {
         ],
         "",
     )
+}
+
+/// A TCP connection to a target that speaks HTTP. It answers with the number of the connection; the path `/close` ends it.
+pub(super) fn http_target(request: &mut Request<Body>, script: &Arc<ApiScript>) -> Response<Body> {
+    let number = 1 + script.http_connections.fetch_add(1, SeqCst);
+    let upgrading = upgraded(request);
+    tokio::spawn(async move {
+        let target = SocketTransport::new(upgrading.await);
+        let answer = move |request: Request<Body>| async move {
+            let closes = request.uri().path() == "/close";
+            let headers: &[_] = if closes {
+                &[("connection", "close")]
+            } else {
+                &[]
+            };
+            drop(request.into_body().collect().await);
+            respond(200, headers, number.to_string())
+        };
+        // The hub ends it with a reset.
+        let _ = serve_on(target, answer).await;
+    });
+    respond(200, &[], "")
 }
 
 /// A TCP connection to a target that returns every byte, and then the end. Input that starts with `break` breaks it.
