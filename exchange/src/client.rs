@@ -332,7 +332,7 @@ impl Exchanges {
     ///
     /// As [`Exchanges::send`].
     pub async fn send_prepared(&self, request: PreparedRequest) -> Result<Answer, ExchangeError> {
-        let exchange = self.client.send_pending(request.0, || self.session.open());
+        let exchange = self.client.send_pending(request.0, || self.open());
         let answer = match self.head_timeout {
             None => exchange.await,
             Some(limit) => timeout(limit, exchange)
@@ -340,6 +340,18 @@ impl Exchanges {
                 .map_err(|_| ExchangeError::Timeout(limit))?,
         };
         Ok(Answer::of(answer?))
+    }
+}
+
+impl Exchanges {
+    /// A new stream. Idle ones make room for it.
+    async fn open(&self) -> Result<Stream, OpenError> {
+        loop {
+            match self.session.open().await {
+                Err(OpenError::Full) if self.client.pool.shrink() => {}
+                opened => return opened,
+            }
+        }
     }
 }
 

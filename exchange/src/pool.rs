@@ -50,6 +50,13 @@ impl<W: Transport> Pool<W> {
         }
     }
 
+    /// Drops the oldest transport; false if there is none.
+    pub(crate) fn shrink(&self) -> bool {
+        // Dropped outside the lock, as above.
+        let oldest = lock(&self.idle).transports.pop_front();
+        oldest.is_some()
+    }
+
     pub(crate) fn put(self: &Arc<Self>, transport: W) {
         let mut idle = lock(&self.idle);
         let oldest = (idle.transports.len() >= self.max).then(|| idle.transports.pop_front());

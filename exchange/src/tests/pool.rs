@@ -64,6 +64,26 @@ async fn idle_stream_is_dropped_after_a_minute() {
     assert_eq!(exchanges.session().stats().streams_open, 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn idle_streams_make_room_for_a_new_one() {
+    let (exchanges, _agent) = joined(|_| async { Response::new(text("fine")) }).await;
+    let mut answers = Vec::new();
+    for _ in 0..64 {
+        answers.push(response(&exchanges, get("/")).await);
+    }
+    for answer in answers {
+        whole(answer).await;
+    }
+    let stats = || exchanges.session().stats();
+    assert_eq!((stats().streams_open, stats().streams_total), (64, 64));
+    let mut upgrade = get("/");
+    let headers = upgrade.headers_mut();
+    headers.insert(header::CONNECTION, "upgrade".parse().unwrap());
+    headers.insert(header::UPGRADE, "websocket".parse().unwrap());
+    assert_eq!(whole(response(&exchanges, upgrade).await).await, "fine");
+    assert_eq!(stats().streams_total, 65);
+}
+
 /// Sends, and reads the response to its end.
 async fn sent<C>(
     client: &Client<Script>,
