@@ -75,7 +75,7 @@ pub(crate) async fn forward_to_service(
     let pooled = match &place {
         Place::Session(session, _) if !needs_caller && !signs_in_connection(&head.headers) => {
             record.set_session(Arc::as_ptr(session).addr());
-            Some(hub.services.connections(&service)?.over(session))
+            hub.services.connections(&service)?.over(session)
         }
         _ => None,
     };

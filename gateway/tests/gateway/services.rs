@@ -5,7 +5,11 @@ use std::{io::ErrorKind, net::SocketAddr, time::Duration};
 use fairlead_api::resources::ClusterState;
 use fairlead_seam::{NamedService, ServiceEntry};
 use fairlead_testkit::{agent::FakeAgent, reserved_port::ReservedPort, wait::until};
-use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
 
 use crate::{
     client::status,
@@ -106,50 +110,74 @@ async fn request_to_a_host_is_refused_by_network_token_and_server_name() {
     }
 }
 
-#[tokio::test]
-async fn reads_share_a_connection_to_the_target() {
+/// A hub with an agent and a service, whose target answers with the number of its connection.
+async fn numbered() -> (Rig, FakeAgent, NamedService) {
     let rig = Rig::start();
     let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let mut web = by_http("shop.test", false, "127.0.0.1");
     web.target = "web.shop:80".parse().unwrap();
     set(&rig, vec![web.clone()]).await;
-    let number = async |head: &str, headers: &str, body: &str| {
-        let request = format!("{head} HTTP/1.1\r\nHost: shop.test\r\n{headers}\r\n{body}");
-        let answer = rig.raw("127.0.0.1", request.as_bytes()).await;
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        answer.text()
-    };
+    (rig, agent, web)
+}
+
+async fn number(rig: &Rig, request: &str, headers: &str) -> String {
+    let request = format!("{request} HTTP/1.1\r\nHost: shop.test\r\n{headers}\r\n");
+    let answer = rig.raw("127.0.0.1", request.as_bytes()).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.text()
+}
+
+#[tokio::test]
+async fn reads_share_a_connection_to_the_target() {
+    let (rig, agent, mut web) = numbered().await;
     for _ in 0..3 {
-        assert_eq!(number("GET /a", "", "").await, "1");
+        assert_eq!(number(&rig, "GET /a", "").await, "1");
     }
     // A write must not meet the end of an idle connection. Its own serves reads later, the newest first.
-    assert_eq!(number("POST /a", "Content-Length: 2\r\n", "hi").await, "2");
-    assert_eq!(number("GET /a", "", "").await, "2");
+    assert_eq!(number(&rig, "POST /a", "Content-Length: 0\r\n").await, "2");
+    assert_eq!(number(&rig, "GET /a", "").await, "2");
     // A connection may be signed in by then.
-    assert_eq!(
-        number("GET /a", "Authorization: NTLM TlRM\r\n", "").await,
-        "3"
-    );
-    assert_eq!(number("GET /a", "", "").await, "2");
-    assert_eq!(number("GET /close", "", "").await, "2");
-    assert_eq!(number("GET /close", "", "").await, "1");
-    assert_eq!(number("GET /a", "", "").await, "4");
+    let sign_in = "Authorization: NTLM TlRM\r\n";
+    assert_eq!(number(&rig, "GET /a", sign_in).await, "3");
+    assert_eq!(number(&rig, "GET /a", "").await, "2");
+    assert_eq!(number(&rig, "GET /close", "").await, "2");
+    assert_eq!(number(&rig, "GET /close", "").await, "1");
+    assert_eq!(number(&rig, "GET /a", "").await, "4");
     // Another service has none of its connections.
     web.from.push("10.0.0.0/8".parse().unwrap());
     set(&rig, vec![web]).await;
-    assert_eq!(number("GET /a", "", "").await, "5");
-    assert_eq!(
-        rig.metric("fairlead_cluster_requests_total", &["c-a"]),
-        11.0
-    );
-    // No idle connection counts as a request.
-    let open = async || rig.metric("fairlead_cluster_requests_open", &["c-a"]) == 0.0;
-    until(open).await;
+    assert_eq!(number(&rig, "GET /a", "").await, "5");
+    // Each request counts for its cluster, and no idle connection does.
+    let count = |name| rig.metric(name, &["c-a"]);
+    assert_eq!(count("fairlead_cluster_requests_total"), 11.0);
+    until(async || count("fairlead_cluster_requests_open") == 0.0).await;
     drop(agent);
     let other = FakeAgent::of(rig.access(), "c-a").await;
-    assert_eq!(number("GET /a", "", "").await, "1");
+    assert_eq!(number(&rig, "GET /a", "").await, "1");
     assert_eq!(other.saw("CONNECT").await, "CONNECT web.shop:80");
+}
+
+#[tokio::test]
+async fn session_with_many_streams_keeps_no_idle_connection() {
+    let (rig, agent, _) = numbered().await;
+    let mut streams = Vec::new();
+    for _ in 0..130 {
+        let mut stream = agent.session.open().await.unwrap();
+        stream.write_all(b"G").await.unwrap();
+        stream.flush().await.unwrap();
+        streams.push(stream);
+    }
+    let open = || rig.metric("fairlead_streams_open", &[]);
+    until(async || open() >= 130.0).await;
+    for expected in ["1", "2", "3"] {
+        assert_eq!(number(&rig, "GET /a", "").await, expected);
+    }
+    drop(streams);
+    until(async || open() < 100.0).await;
+    for _ in 0..2 {
+        assert_eq!(number(&rig, "GET /a", "").await, "4");
+    }
 }
 
 #[tokio::test]
