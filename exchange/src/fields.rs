@@ -157,8 +157,8 @@ pub(crate) fn length(value: &[u8]) -> Result<u64, HttpError> {
 }
 
 /// Appends one field.
-pub(crate) fn field(out: &mut BytesMut, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
+pub(crate) fn field(out: &mut BytesMut, name: impl AsRef<[u8]>, value: &[u8]) {
+    out.extend_from_slice(name.as_ref());
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");

@@ -126,7 +126,7 @@ impl BodyEncoder {
             tail.put_slice(b"0\r\n");
             for name in announced.iter() {
                 for value in trailers.get_all(name) {
-                    field(tail, name.as_str(), value.as_bytes());
+                    field(tail, name, value.as_bytes());
                 }
             }
             tail.put_slice(b"\r\n");

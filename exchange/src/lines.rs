@@ -3,7 +3,7 @@
 //! Only heads without surprises are read so. Each other one is read by `head`, which also finds its error: with more than
 //! [`MAX_LINES`] fields, a long name, `Connection`, `Upgrade` or `Trailer`, a CONNECT, or invalid input.
 
-use std::mem::MaybeUninit;
+use std::{mem::MaybeUninit, ops::Range};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -143,26 +143,40 @@ impl Lines {
 
     /// All fields, in their order.
     pub fn iter(&self) -> impl Iterator<Item = Line<'_>> {
-        let spans = self.spans.iter().take(self.count);
-        (0..).map(LineIndex).zip(spans).map(|(index, span)| Line {
+        self.chosen(LineSet(u32::MAX))
+    }
+
+    /// Some fields, in their order.
+    pub fn chosen(&self, set: LineSet) -> impl Iterator<Item = Line<'_>> {
+        // Once for all names. Some values are no text.
+        let text = std::str::from_utf8(&self.head).ok();
+        self.spans(set).map(move |(index, span)| Line {
             index,
-            name: std::str::from_utf8(span.name(&self.head)).unwrap_or_default(),
+            name: match text {
+                Some(text) => text.get(span.name_range()),
+                None => std::str::from_utf8(span.name(&self.head)).ok(),
+            }
+            .unwrap_or_default(),
             value: span.value(&self.head),
             has_capitals: self.capitals.contains(index),
         })
     }
 
-    /// Some fields, in their order.
-    pub fn chosen(&self, set: LineSet) -> impl Iterator<Item = Line<'_>> {
-        self.iter().filter(move |line| set.contains(line.index))
+    /// Values of some fields, in their order.
+    pub(crate) fn values(&self, set: LineSet) -> impl Iterator<Item = &[u8]> {
+        self.spans(set).map(|(_, span)| span.value(&self.head))
+    }
+
+    fn spans(&self, set: LineSet) -> impl Iterator<Item = (LineIndex, &Span)> {
+        let spans = self.spans.iter().take(self.count);
+        let spans = (0..).map(LineIndex).zip(spans);
+        spans.filter(move |(index, _)| set.contains(*index))
     }
 
     /// True if one of these fields has the name of `line`.
     #[must_use]
     pub fn has_name(&self, set: LineSet, line: &Line<'_>) -> bool {
-        let spans = (0..).zip(self.spans.iter().take(self.count));
-        let mut chosen = spans.filter(|(index, _)| set.contains(LineIndex(*index)));
-        chosen.any(|(_, span)| {
+        self.spans(set).any(|(_, span)| {
             usize::from(span.name_bytes) == line.name.len()
                 && span
                     .name(&self.head)
@@ -188,11 +202,11 @@ impl Lines {
         if *body != BodyEncoder::Nothing {
             written.0 &= !self.content_length.0;
         }
-        for line in self.chosen(written) {
-            let start = out.len();
-            field(out, line.name, line.value);
-            if line.has_capitals {
-                let name = out.get_mut(start..start + line.name.len());
+        for (index, span) in self.spans(written) {
+            let (start, name) = (out.len(), span.name(&self.head));
+            field(out, name, span.value(&self.head));
+            if self.capitals.contains(index) {
+                let name = out.get_mut(start..start + name.len());
                 name.unwrap_or_default().make_ascii_lowercase();
             }
         }
@@ -233,19 +247,20 @@ impl Span {
         })
     }
 
+    fn name_range(&self) -> Range<usize> {
+        let start = usize::from(self.name);
+        start..start + usize::from(self.name_bytes)
+    }
+
     fn name<'a>(&self, head: &'a [u8]) -> &'a [u8] {
-        part(head, usize::from(self.name), self.name_bytes.into())
+        head.get(self.name_range()).unwrap_or_default()
     }
 
     fn value<'a>(&self, head: &'a [u8]) -> &'a [u8] {
-        let start = [self.name, self.name_bytes.into(), self.gap.into()];
-        let start = start.into_iter().map(usize::from).sum();
-        part(head, start, self.value_bytes.into())
+        let start = self.name_range().end + usize::from(self.gap);
+        let value = start..start + usize::from(self.value_bytes);
+        head.get(value).unwrap_or_default()
     }
-}
-
-fn part(head: &[u8], start: usize, bytes: usize) -> &[u8] {
-    head.get(start..start + bytes).unwrap_or_default()
 }
 
 /// Without an early end, because most names have no capital.

@@ -242,8 +242,8 @@ impl<'a> WrittenLines<'a> {
 
     /// Adds the values of some received fields under another name.
     pub fn rename(&mut self, set: LineSet, name: &str) {
-        for line in self.request.lines.chosen(set) {
-            field(&mut self.out, name, line.value);
+        for value in self.request.lines.values(set) {
+            field(&mut self.out, name, value);
         }
     }
 
