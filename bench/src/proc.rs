@@ -6,16 +6,23 @@ use anyhow::Context as _;
 
 /// Resident memory, in bytes.
 pub(crate) fn memory(pid: u32) -> anyhow::Result<u64> {
-    let path = format!("/proc/{pid}/status");
-    let status = std::fs::read_to_string(&path).with_context(|| path.clone())?;
-    bytes_of(&status, "VmRSS:").with_context(|| format!("{path} has no VmRSS"))
+    status(pid, "VmRSS:")
+}
+
+/// Resident memory that no file backs, in bytes: without the pages of programs and libraries.
+pub(crate) fn anonymous_memory(pid: u32) -> anyhow::Result<u64> {
+    status(pid, "RssAnon:")
 }
 
 /// Highest resident memory since the start, in bytes.
 pub(crate) fn peak_memory(pid: u32) -> anyhow::Result<u64> {
+    status(pid, "VmHWM:")
+}
+
+fn status(pid: u32, name: &str) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = std::fs::read_to_string(&path).with_context(|| path.clone())?;
-    bytes_of(&status, "VmHWM:").with_context(|| format!("{path} has no VmHWM"))
+    bytes_of(&status, name).with_context(|| format!("{path} has no {name}"))
 }
 
 /// Value of a line of `/proc/PID/status`, in bytes.

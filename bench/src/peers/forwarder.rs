@@ -135,14 +135,12 @@ fn copy(bed: &Bed<'_>, name: &str, port: u16, to: &str, ca_file: Option<&Path>) 
 
 /// `fairlead forward` with the login of the hub's admin.
 fn fairlead(bed: &Bed<'_>, kind: Kind, name: String, port: u16, way: &Way) -> anyhow::Result<Spec> {
-    let (url, cluster) = way
-        .url
-        .split_once("/k8s/clusters/")
-        .context("the way leads to no cluster")?;
+    let host = way.server_name.as_deref().and_then(|it| it.split_once('.'));
+    let (cluster, _) = host.context("the way leads to no cluster")?;
     let ca_file = way.ca_file.as_ref().context("the hub has no TLS")?;
     Ok(Spec::new(name, bed.built.fairlead(kind)?)
         .args(["forward", cluster, &format!("{port}:{}", bed.raw.plain)])
-        .env("FAIRLEAD_URL", url)
+        .env("FAIRLEAD_URL", &way.url)
         .env("FAIRLEAD_TOKEN_FILE", &way.token_file)
         .env("FAIRLEAD_CA_FILE", ca_file))
 }

@@ -117,6 +117,7 @@ impl Agents {
         time::sleep(SETTLE_TIME).await;
         let hub = crowd.hub.pid()?;
         let empty = proc::memory(hub)? as f64;
+        let own = proc::anonymous_memory(hub)? as f64;
 
         for agents in &mut crowd.agents {
             agents.start(bed.launcher)?;
@@ -147,7 +148,7 @@ impl Agents {
         let before = now()?;
         time::sleep(calm.watch).await;
         let (hub_cpu, agents_cpu) = spent(before, now()?);
-        let memory = (proc::memory(hub)? as f64 - empty) / per_agent / BYTES_PER_KIB;
+        let memory = (proc::anonymous_memory(hub)? as f64 - own) / per_agent / BYTES_PER_KIB;
         let theirs = agents.iter().map(|&pid| proc::memory(pid));
         let theirs = theirs.sum::<anyhow::Result<u64>>()? as f64 / per_agent / BYTES_PER_KIB;
         let idle = Sample::of([memory, hub_cpu, theirs, agents_cpu, empty / BYTES_PER_MIB]);

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     load::{Outcome, Target},
-    peers::{Bed, Kind, Link, Peer},
+    peers::{Bed, Kind, Link, Peer, PeerPart},
     proc,
     way::Legs,
 };
@@ -115,14 +115,14 @@ async fn both(
         .way(Legs::Tls)
         .context("there is no way")?
         .target("/endless")?;
-    let (hub, agent) = (memory(&peer.hub)?, memory(&peer.agent)?);
+    let (hub, agent) = (anonymous(&peer.hub)?, anonymous(&peer.agent)?);
     let first = stop(&endless).await?;
     let rest = stop_more(&endless).await;
     time::sleep(FILL_TIME).await;
     let grown =
         |before: f64, after: f64| (after - before) / f64::from(STOPPED_READERS) / BYTES_PER_KIB;
-    let hub = grown(hub, memory(&peer.hub)?);
-    let agent = grown(agent, memory(&peer.agent)?);
+    let hub = grown(hub, anonymous(&peer.hub)?);
+    let agent = grown(agent, anonymous(&peer.agent)?);
     // With fewer than eight readers there is no figure for eight.
     let memory = rest.map(|_| Sample::of([hub, agent]));
 
@@ -161,9 +161,21 @@ fn rate(outcome: &Outcome) -> f64 {
     outcome.requests as f64 / outcome.seconds
 }
 
-fn memory(part: &Option<crate::peers::PeerPart>) -> anyhow::Result<f64> {
+fn memory(part: &Option<PeerPart>) -> anyhow::Result<f64> {
+    read(part, proc::memory)
+}
+
+/// Memory that grows with readers. At times a process gives back pages of its program instead.
+fn anonymous(part: &Option<PeerPart>) -> anyhow::Result<f64> {
+    read(part, proc::anonymous_memory)
+}
+
+fn read(
+    part: &Option<PeerPart>,
+    figure: impl FnOnce(u32) -> anyhow::Result<u64>,
+) -> anyhow::Result<f64> {
     let part = part.as_ref().context("it has no such part")?;
-    Ok(proc::memory(part.pid()?)? as f64)
+    Ok(figure(part.pid()?)? as f64)
 }
 
 async fn others(bed: &Bed<'_>, peer: &mut Peer, pace: Pace) -> anyhow::Result<Outcome> {
