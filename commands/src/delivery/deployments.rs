@@ -131,7 +131,8 @@ async fn list(hub: &HubClient, asked: args::DeploymentList) -> Result<(), Failur
     if asked.watch {
         let scope = WatchScope::MatchingOrGone;
         let rows = async |_| Ok(fetch().await?.iter().map(row).collect());
-        return watch::watch(hub, format, columns(), scope, Wakes::Deployments, rows).await;
+        let watching = watch::watch(hub, format, columns(), scope, Wakes::Deployments, rows);
+        return Box::pin(watching).await;
     }
     let found = List {
         items: fetch().await?,
