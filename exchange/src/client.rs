@@ -341,9 +341,7 @@ impl Exchanges {
         };
         Ok(Answer::of(answer?))
     }
-}
 
-impl Exchanges {
     /// A new stream. Idle ones make room for it.
     async fn open(&self) -> Result<Stream, OpenError> {
         loop {

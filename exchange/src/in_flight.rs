@@ -131,12 +131,12 @@ impl PendingRequest {
 }
 
 impl PendingRequest {
-    /// Head and kind for another server, if the request is a read without a body and switches no protocol.
     /// True for a read without a body, and for a CONNECT.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.again.is_some()
     }
 
+    /// Head and kind for another server, if the request is a read without a body and switches no protocol.
     pub(crate) fn repeatable(&self) -> Option<(Bytes, RequestKind)> {
         let head = self.again.clone().filter(|_| !self.kind.upgrade)?;
         Some((head, self.kind))
