@@ -7,9 +7,11 @@ use crate::*;
 const ONE: &str = "https://one.example.com";
 const TWO: &str = "https://two.example.com";
 
-/// Ends the session with the lock, as the server does when its client is silent.
-const END_LEADER: &str = "SELECT pg_terminate_backend(pid) FROM pg_locks
-    WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()";
+/// Ends the session with the lock, as the server does when its client is silent. Other tests hold such locks in their
+/// own databases of the same server.
+const END_LEADER: &str = "SELECT pg_terminate_backend(locks.pid)
+    FROM pg_locks locks JOIN pg_database ON pg_database.oid = locks.database
+    WHERE locks.locktype = 'advisory' AND locks.granted AND pg_database.datname = current_database()";
 
 async fn until(mut holds: impl FnMut() -> bool) {
     wait::until(async || holds()).await;
