@@ -4,6 +4,7 @@ pub(crate) mod calls;
 mod error;
 pub(crate) mod events;
 mod failed;
+pub(crate) mod http2;
 mod place;
 pub(crate) mod streams;
 pub(crate) mod tcp;

@@ -30,8 +30,9 @@ pub use hub_client::{
     Credential, HubClient, HubError,
     calls::{Precondition, Tagged},
     events::ServerEvent,
+    http2::SharedConnections,
     streams::{ByteStream, EventStream},
-    tcp::{TcpTunnel, tunnel_failure},
+    tcp::{TcpSocket, TcpTunnel, tunnel_failure},
 };
 pub use query::query_of;
 pub use run_log::RunLog;

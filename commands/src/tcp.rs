@@ -13,7 +13,7 @@ use fairlead_api::{
     ClusterId, Failure,
     tcp::{TcpTarget, TcpTargetError},
 };
-use fairlead_client::{Environment, HubClient, TcpTunnel, lookup};
+use fairlead_client::{Environment, HubClient, SharedConnections, TcpTunnel, lookup};
 
 pub(crate) use self::{forward::run as forward, nc::run as nc, proxy::run as proxy};
 
@@ -22,18 +22,27 @@ pub(crate) use self::{forward::run as forward, nc::run as nc, proxy::run as prox
 struct TcpCluster {
     hub: HubClient,
     id: ClusterId,
+    /// Connections to the hub for several connections into the cluster.
+    shared: SharedConnections,
 }
 
 impl TcpCluster {
     async fn find(environment: &Environment, name: &str) -> Result<Self, Failure> {
         let hub = HubClient::from_environment(environment)?;
         let id = lookup::find(&hub, name).await?.id;
-        Ok(TcpCluster { hub, id })
+        let shared = SharedConnections::new(&hub)?;
+        Ok(TcpCluster { hub, id, shared })
     }
 
-    /// Opens a connection. The token is refreshed for each, as for requests.
-    async fn open(&self, target: &TcpTarget) -> Result<TcpTunnel, Failure> {
+    /// Opens the only connection. The token is refreshed for each, as for requests.
+    async fn open_only(&self, target: &TcpTarget) -> Result<TcpTunnel, Failure> {
         Ok(self.hub.open_tcp(&self.id, target).await?)
+    }
+
+    /// Opens one of several connections.
+    async fn open(&self, target: &TcpTarget) -> Result<TcpTunnel, Failure> {
+        let opened = self.hub.open_tcp_shared(&self.id, target, &self.shared);
+        Ok(opened.await?)
     }
 }
 

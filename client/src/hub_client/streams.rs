@@ -181,7 +181,7 @@ impl HubClient {
         }
     }
 
-    fn silent(&self, limit: Duration) -> HubError {
+    pub(super) fn silent(&self, limit: Duration) -> HubError {
         let cause = format!("no answer within {} s", limit.as_secs());
         self.unreachable(&cause).into()
     }

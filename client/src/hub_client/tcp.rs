@@ -12,21 +12,35 @@ use fairlead_dialer::{
     websocket::SocketRole,
     websocket_accept, websocket_key,
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use reqwest::Upgraded;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::Empty;
+use hyper::ext::Protocol;
+use reqwest::{Body, Response, Upgraded};
+use secrecy::ExposeSecret;
 use tokio::time::timeout;
 
-use super::{HubClient, HubError, streams::Opening};
+use super::{
+    HubClient, HubError,
+    http2::{Requests, SharedConnections, SocketUse},
+    streams::Opening,
+};
 
 /// Limit for the hub's answer: it waits for a cluster without a session, and the agent for the target.
 const OPEN_DEADLINE: Duration = Duration::from_secs(45);
 
-/// One TCP connection into a cluster. The end of each direction is that of the connection there; read
-/// [`TcpTunnel::closed`](ByteSocket::closed) after both, for the hub's confirmation.
-pub type TcpTunnel = ByteSocket<Upgraded>;
+/// Bytes of a TCP connection into a cluster. The end of each direction is that of the connection there; read
+/// [`closed`](ByteSocket::closed) after both, for the hub's confirmation.
+pub type TcpSocket = ByteSocket<Upgraded>;
+
+/// One TCP connection into a cluster.
+pub struct TcpTunnel {
+    /// Its bytes.
+    pub socket: TcpSocket,
+    _use: Option<SocketUse>,
+}
 
 impl HubClient {
-    /// Connects to a target in a cluster.
+    /// Connects to a target in a cluster, on a connection of its own.
     ///
     /// # Errors
     /// Failures of hub and agent; `FL-5133` if the path to the hub passes no WebSocket.
@@ -55,12 +69,79 @@ impl HubClient {
             let detail = "the answer belongs to another request";
             return Err(Failure::because(Code::NoWebSocket, detail).into());
         }
-        let upgraded = timeout(OPEN_DEADLINE, response.upgrade()).await;
-        let upgraded = upgraded
-            .map_err(|error| Failure::because(Code::TcpClientBroke, error))?
-            .map_err(|error| Failure::because(Code::TcpClientBroke, error))?;
-        Ok(ByteSocket::new(upgraded, SocketRole::Agent, &[]))
+        Ok(TcpTunnel {
+            socket: upgraded(response).await?,
+            _use: None,
+        })
     }
+
+    /// Connects to a target in a cluster, on a stream of a shared connection after several brief ones.
+    ///
+    /// # Errors
+    /// As for [`HubClient::open_tcp`].
+    pub async fn open_tcp_shared(
+        &self,
+        cluster: &ClusterId,
+        target: &TcpTarget,
+        shared: &SharedConnections,
+    ) -> Result<TcpTunnel, HubError> {
+        let (socket_use, requests) = shared.begin();
+        let response = match requests {
+            Some(requests) => self.open_stream(cluster, target, requests).await?,
+            None => None,
+        };
+        let socket = match response {
+            Some(response) => upgraded(response).await?,
+            None => self.open_tcp(cluster, target).await?.socket,
+        };
+        Ok(TcpTunnel {
+            socket,
+            _use: Some(socket_use),
+        })
+    }
+
+    /// Opens a stream of a shared connection; `None` if that breaks or ends before an answer.
+    async fn open_stream(
+        &self,
+        cluster: &ClusterId,
+        target: &TcpTarget,
+        mut requests: Requests,
+    ) -> Result<Option<Response>, HubError> {
+        let request = self.connect_request(&target.path(cluster)).await?;
+        match timeout(OPEN_DEADLINE, requests.send_request(request)).await {
+            Ok(Ok(response)) => {
+                let response = Response::from(response.map(Body::wrap));
+                Ok(Some(self.accepted(response).await?))
+            }
+            Ok(Err(_)) => Ok(None),
+            Err(_) => Err(self.silent(OPEN_DEADLINE)),
+        }
+    }
+
+    /// Request for a WebSocket over HTTP/2 (RFC 8441, section 5).
+    async fn connect_request(&self, path: &str) -> Result<Request<Empty<Bytes>>, HubError> {
+        let token = self.token().await?;
+        let mut request = Request::connect(format!("https://{}{path}", self.url().authority()))
+            .extension(Protocol::from_static("websocket"))
+            .header(header::SEC_WEBSOCKET_VERSION, "13")
+            .header(header::SEC_WEBSOCKET_PROTOCOL, TCP_PROTOCOL);
+        if let Some(token) = token {
+            let value = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()));
+            let mut value = value.map_err(|error| Failure::because(Code::Internal, error))?;
+            value.set_sensitive(true);
+            request = request.header(header::AUTHORIZATION, value);
+        }
+        let request = request.body(Empty::new());
+        Ok(request.map_err(|error| Failure::because(Code::Internal, error))?)
+    }
+}
+
+async fn upgraded(response: Response) -> Result<TcpSocket, HubError> {
+    let upgraded = timeout(OPEN_DEADLINE, response.upgrade()).await;
+    let upgraded = upgraded
+        .map_err(|error| Failure::because(Code::TcpClientBroke, error))?
+        .map_err(|error| Failure::because(Code::TcpClientBroke, error))?;
+    Ok(ByteSocket::new(upgraded, SocketRole::Agent, &[]))
 }
 
 fn upgrade_headers(key: &str) -> Result<HeaderMap, Failure> {
@@ -81,7 +162,7 @@ fn upgrade_headers(key: &str) -> Result<HeaderMap, Failure> {
     ]))
 }
 
-/// The failure in an error of a [`TcpTunnel`]: that of the hub in its close frame, else `FL-5132`.
+/// The failure in an error of a [`TcpSocket`]: that of the hub in its close frame, else `FL-5132`.
 #[must_use]
 pub fn tunnel_failure(error: &io::Error) -> Failure {
     if let Some(ByteSocketError::Closed { reason, .. }) = ByteSocketError::of(error)

@@ -44,5 +44,5 @@ async fn forward_one(
     mut local: ResetSocket,
 ) -> Result<(), Failure> {
     let mut tunnel = cluster.open(&spec.target).await?;
-    relay(&mut local, &mut tunnel).await
+    relay(&mut local, &mut tunnel.socket).await
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use fairlead_api::{Code, Failure, tcp::TcpTarget};
-use fairlead_client::{Environment, TcpTunnel};
+use fairlead_client::{Environment, TcpSocket};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split},
     sync::{mpsc, oneshot},
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &NcArgs, environment: &Environment) -> Result<(), Failur
     let target = target.map_err(|error| Failure::because(Code::Usage, error))?;
     block_on(async {
         let cluster = TcpCluster::find(environment, &args.cluster).await?;
-        let mut tunnel = cluster.open(&target).await?;
+        let mut tunnel = cluster.open_only(&target).await?.socket;
         let copied = {
             let (from_tunnel, mut to_tunnel) = split(&mut tunnel);
             let upload = pin!(upload(&mut to_tunnel));
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &NcArgs, environment: &Environment) -> Result<(), Failur
     })?
 }
 
-async fn upload(tunnel: &mut WriteHalf<&mut TcpTunnel>) -> Result<(), CopyError> {
+async fn upload(tunnel: &mut WriteHalf<&mut TcpSocket>) -> Result<(), CopyError> {
     let mut input = input();
     while let Some(block) = input.recv().await {
         let block = block.map_err(CopyError::Local)?;
@@ -67,8 +67,8 @@ async fn upload(tunnel: &mut WriteHalf<&mut TcpTunnel>) -> Result<(), CopyError>
 
 /// Copies to the end of the tunnel's direction, and returns its reader.
 async fn download(
-    mut tunnel: ReadHalf<&mut TcpTunnel>,
-) -> Result<ReadHalf<&mut TcpTunnel>, CopyError> {
+    mut tunnel: ReadHalf<&mut TcpSocket>,
+) -> Result<ReadHalf<&mut TcpSocket>, CopyError> {
     let (output, written) = output();
     loop {
         let mut block = Vec::with_capacity(BLOCK_BYTES);

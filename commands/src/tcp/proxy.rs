@@ -93,12 +93,12 @@ async fn proxy_one(cluster: TcpCluster, mut local: ResetSocket) -> Result<(), Fa
     };
     let started = async {
         local.write_all(&answer).await?;
-        tunnel.write_all(&request.early).await
+        tunnel.socket.write_all(&request.early).await
     };
     if started.await.is_err() {
         return Ok(());
     }
-    relay(&mut local, &mut tunnel).await
+    relay(&mut local, &mut tunnel.socket).await
 }
 
 async fn read_request(local: &mut ResetSocket) -> Result<ProxyRequest, ProxyRefusal> {

@@ -6,6 +6,7 @@
     reason = "a test may panic, and waits for one future at a time"
 )]
 
+mod brief;
 mod cuts;
 mod programs;
 mod refused;
