@@ -58,6 +58,31 @@ pub(crate) async fn post<T: DeserializeOwned>(
         .map_err(|_| HubRequestError::Timeout)?
 }
 
+/// Posts to `path` without a body.
+///
+/// # Errors
+///
+/// [`HubRequestError`].
+pub(crate) async fn notify(
+    exchanges: &Exchanges,
+    path: &'static str,
+) -> Result<(), HubRequestError> {
+    let mut request = Request::new(body::empty());
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = http::Uri::from_static(path);
+    let host = HeaderValue::from_static("hub");
+    request.headers_mut().insert(header::HOST, host);
+    let sent = timeout(
+        REQUEST_DEADLINE,
+        send(exchanges, request, MAX_ENROLL_BODY_BYTES),
+    );
+    let (head, body) = sent.await.map_err(|_| HubRequestError::Timeout)??;
+    match head.status {
+        StatusCode::NO_CONTENT => Ok(()),
+        status => Err(refused(status, &body)),
+    }
+}
+
 /// Document of the hub with its entity tag.
 #[derive(Debug)]
 pub(crate) struct TaggedDocument<T> {

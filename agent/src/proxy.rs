@@ -33,11 +33,13 @@ mod lines;
 mod ping_responder;
 pub(crate) mod probe;
 mod running;
+pub(crate) mod watch_api;
 
 use admit::ImpersonationRules;
 use headers::TowardsApi;
 use ping_responder::PingResponder;
 use running::{RunningRequest, count_until_end};
+use watch_api::Watch;
 
 /// Time for an upgraded stream to become raw after its answer was sent.
 const UPGRADE_DEADLINE: Duration = Duration::from_secs(10);
@@ -55,6 +57,7 @@ pub(crate) struct RequestProxy {
     requests: TaskTracker,
     /// Whether the hub has announced that it drains.
     hub_draining: watch::Sender<bool>,
+    watch: watch::Sender<Option<Watch>>,
 }
 
 impl RequestProxy {
@@ -64,7 +67,13 @@ impl RequestProxy {
             rules,
             requests: TaskTracker::new(),
             hub_draining: watch::Sender::new(false),
+            watch: watch::Sender::new(None),
         }
+    }
+
+    /// The watch of the API server that the last probe has asked for.
+    pub(crate) fn watch(&self) -> watch::Receiver<Option<Watch>> {
+        self.watch.subscribe()
     }
 
     /// Whether the hub has announced that it drains.
@@ -94,9 +103,12 @@ impl RequestProxy {
             if request.headers().contains_key(DRAINING) {
                 self.hub_draining.send_replace(true);
             }
-            probe::answer(&self.context, request.headers())
-                .await
-                .map(|answer| (answer, RequestOutcome::Probed))
+            // The hub expects no report while it waits for this answer.
+            self.watch.send_replace(None);
+            let answer = probe::answer(&self.context, request.headers()).await;
+            let watch = Watch::of_probe(&self.context, request.headers());
+            self.watch.send_replace(watch.filter(|_| answer.is_ok()));
+            answer.map(|answer| (answer, RequestOutcome::Probed))
         } else {
             self.forward(request, &running).await
         };

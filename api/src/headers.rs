@@ -1,6 +1,8 @@
 //! Names of the headers between hub and agent. Both remove these headers from requests of clients and from responses of the
 //! API server, so that no third party can set them.
 
+use std::time::Duration;
+
 /// Prefix of all headers between hub and agent.
 pub const PREFIX: &str = "fairlead-";
 /// Agent to gateway, on responses made by the agent: the code, like `FL-1501`. The body is the cause as text.
@@ -22,6 +24,13 @@ pub const HUBS: &str = "fairlead-hubs";
 pub const AGENT_PATH_PREFIX: &str = "/.fairlead/";
 /// Path of the hub's probe; the agent answers it with the result of its API server's `/readyz`.
 pub const PROBE_PATH: &str = "/.fairlead/probe";
+/// Hub to agent, on a probe: if the API server is ready, the next probe comes only after so many seconds. Until then the agent
+/// checks it every [`CHECK_INTERVAL`], and reports a change to [`CHANGED_PATH`].
+pub const WATCH_SECONDS: &str = "fairlead-watch-seconds";
+/// Path of an agent's report that the answer to a probe would be another one now. The hub probes at once.
+pub const CHANGED_PATH: &str = "/agent/v1/changed";
+/// Interval of checks of an API server.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// True for hop-by-hop headers, which a proxy must not forward (RFC 9110, section 7.6.1). `name` is in lower case.
 ///

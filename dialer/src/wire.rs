@@ -107,7 +107,7 @@ impl Wire {
         limits: &Limits,
     ) -> Self {
         let retransmit = RetransmitBuffer::new(limits.unacknowledged, &limits.memory);
-        let link = WireLink::new(socket, &retransmit, limits.unacknowledged as u64);
+        let link = WireLink::new(socket, &retransmit, limits.unacknowledged as u64, role);
         Wire {
             role,
             channel,
@@ -377,11 +377,15 @@ impl Wire {
             self.end.get_or_insert(end);
             return;
         };
+        let heard = match &self.state {
+            WireState::Up(link) => link.congestion.last_heard(),
+            WireState::Down(..) => Instant::now(),
+        };
         let window = Box::pin(sleep(self.limits.resume_window));
         self.state = WireState::Down(end.clone(), window);
         resumption
             .handle
-            .down(self.retransmit.received(), end.to_string());
+            .down(self.retransmit.received(), heard, end.to_string());
     }
 
     /// Continues with a new link, if there is one.
@@ -408,7 +412,7 @@ impl Wire {
                 continue;
             }
             let most = self.limits.unacknowledged as u64;
-            let mut link = WireLink::new(new.socket, &self.retransmit, most);
+            let mut link = WireLink::new(new.socket, &self.retransmit, most, self.role);
             let mut said = Ok(());
             if let Some(exchange) = new.answer {
                 let received = self.retransmit.received();

@@ -41,6 +41,8 @@ pub(crate) fn start(hub: &Arc<Hub>) {
     hub.process.spawn(status_writer::run(Arc::clone(hub)));
     hub.process.spawn(end(Arc::clone(hub)));
     hub.process.spawn(head_deadlines::sweep(Arc::clone(hub)));
+    hub.process
+        .spawn(desired_changes::follow_hub_list(Arc::clone(hub)));
 }
 
 /// Ends the draining once no session is left.

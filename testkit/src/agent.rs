@@ -14,7 +14,7 @@ use fairlead_api::{
     ClusterId, HubUrl, JoinString,
     config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER},
     enroll::{ENROLL_PATH, EnrollRequest, Issued},
-    headers::{DRAINING, PROBE_PATH},
+    headers::{CHANGED_PATH, DRAINING, PROBE_PATH, WATCH_SECONDS},
     hello::{HELLO_PATH, Hello, Instance, LinkIndex},
 };
 use fairlead_certs::{AgentKey, Authority, LEAF_LIFETIME, Leaf, Registration, agent_identity};
@@ -78,6 +78,8 @@ pub struct ProbeScript {
     pub answer: Mutex<(u16, Option<(&'static str, &'static str)>)>,
     /// Probes are not answered.
     pub hangs: AtomicBool,
+    /// Seconds until the next probe that each probe has announced, in order.
+    pub watches: watch::Sender<Vec<Option<u64>>>,
     /// A probe has announced that the hub drains.
     pub draining: AtomicBool,
     /// Configuration revision of the last probe.
@@ -250,6 +252,7 @@ impl FakeAgent {
         let probes = Arc::new(ProbeScript {
             answer: Mutex::new((200, None)),
             hangs: AtomicBool::new(false),
+            watches: watch::Sender::default(),
             draining: AtomicBool::new(false),
             desired_revision: watch::Sender::default(),
             applied_revision: Mutex::default(),
@@ -320,6 +323,15 @@ impl FakeAgent {
     }
 
     /// Sends a document to the hub; returns status and body of the answer.
+    /// Reports that the answer to a probe has changed.
+    ///
+    /// # Panics
+    /// The hub refuses.
+    pub async fn report_change(&self) {
+        let (status, body) = self.post(CHANGED_PATH, &()).await;
+        assert_eq!(status, 204, "{body:?}");
+    }
+
     async fn post(&self, path: &str, document: &impl Serialize) -> (u16, Bytes) {
         let request = Request::post(path)
             .header("host", "hub")
@@ -422,6 +434,9 @@ impl ProbeScript {
     async fn answer(&self, headers: HeaderMap) -> Response<Body> {
         let draining = headers.contains_key(DRAINING);
         self.draining.fetch_or(draining, SeqCst);
+        let watch = headers.get(WATCH_SECONDS);
+        let watch = watch.map(|seconds| seconds.to_str().unwrap().parse().unwrap());
+        self.watches.send_modify(|watches| watches.push(watch));
         let desired = headers.get(DESIRED_REVISION_HEADER);
         let desired = desired.map(|desired| desired.to_str().unwrap().to_owned());
         self.desired_revision.send_replace(desired);

@@ -1,10 +1,10 @@
 //! A paused clock for tests that wait for sockets.
 
-use std::sync::mpsc;
+use std::{sync::mpsc, time::Duration};
 
 use tokio::{
     task::spawn_blocking,
-    time::{pause, resume},
+    time::{Instant, advance, pause, resume},
 };
 
 pub use crate::wait::TEST_DEADLINE;
@@ -32,4 +32,31 @@ impl Drop for PausedClock {
     fn drop(&mut self) {
         resume();
     }
+}
+
+/// Advances a paused clock in small steps, until the condition holds or the time is over; returns the time that has passed. After
+/// each step bytes in flight have real time to arrive.
+///
+/// # Panics
+/// The thread for that real time ends.
+pub async fn pass(time: Duration, is_so: impl Fn() -> bool) -> Duration {
+    let begun = Instant::now();
+    while !is_so() && begun.elapsed() < time {
+        let moment = || {
+            let (_held, gone) = mpsc::channel::<()>();
+            gone.recv_timeout(Duration::from_millis(1))
+        };
+        let _ = spawn_blocking(moment).await.unwrap();
+        advance(Duration::from_millis(200)).await;
+    }
+    begun.elapsed()
+}
+
+/// As [`pass`], until the condition holds.
+///
+/// # Panics
+/// It does not hold within a minute.
+pub async fn pass_until(is_so: impl Fn() -> bool) {
+    pass(Duration::from_secs(60), &is_so).await;
+    assert!(is_so(), "it never is");
 }

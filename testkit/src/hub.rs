@@ -16,6 +16,7 @@ use fairlead_api::{
     config::CONFIG_PATH,
     enroll::{ENROLL_PATH, EnrollRequest, Issued, RENEW_PATH, RenewRequest},
     facts::{FACTS_PATH, Report, ReportReceipt},
+    headers::CHANGED_PATH,
     hello::{HELLO_PATH, Hello, HelloResponse},
     upgrade::{UPGRADE_PATH, UpgradeReport},
 };
@@ -28,7 +29,7 @@ use fairlead_dialer::{
     accept_resumable,
 };
 use fairlead_exchange::{Body, Exchanges, serve};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -73,6 +74,8 @@ pub struct HubScript {
     pub reports: Mutex<Vec<Report>>,
     /// Answers to the next reports. Without one, a report's own number is acknowledged.
     pub report_answers: Mutex<VecDeque<ReportAnswer>>,
+    /// Number of reports that the answer to a probe has changed.
+    pub changes: watch::Sender<usize>,
     /// Reports of upgrades, in order.
     pub upgrades: Mutex<Vec<UpgradeReport>>,
     /// Number of granted renewals.
@@ -280,8 +283,8 @@ async fn issue(
     session: Session,
 ) -> Response<Body> {
     let path = request.uri().path().to_owned();
-    if path == CONFIG_PATH {
-        return configuration(&request, &script);
+    if let Some(answer) = without_body(&request, &script) {
+        return answer;
     }
     let bytes = request.into_body().collect().await.unwrap().to_bytes();
     let csr = match path.as_str() {
@@ -379,6 +382,22 @@ fn renewal(body: &[u8], script: &HubScript) -> Result<String, Code> {
     refused.take_if(|code| *code == Code::CertificateExpired);
     script.renewals.fetch_add(1, SeqCst);
     Ok(asked.csr)
+}
+
+/// Answer to a request without a body.
+fn without_body(request: &Request<Body>, script: &HubScript) -> Option<Response<Body>> {
+    match request.uri().path() {
+        CONFIG_PATH => Some(configuration(request, script)),
+        CHANGED_PATH => Some(changed(script)),
+        _ => None,
+    }
+}
+
+fn changed(script: &HubScript) -> Response<Body> {
+    script.changes.send_modify(|count| *count += 1);
+    let mut response = Response::new(text(""));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
 }
 
 fn configuration(request: &Request<Body>, script: &HubScript) -> Response<Body> {

@@ -16,7 +16,7 @@ use tokio::{sync::watch, time::Instant};
 
 /// Time after which an address that no hub lists any more is forgotten. Hubs notice each other's start and end at
 /// different times, so their lists differ for some seconds.
-const UNLISTED_RETENTION: Duration = Duration::from_secs(30);
+const UNLISTED_RETENTION: Duration = Duration::from_secs(60);
 
 /// Largest number of learned addresses, those that are not listed any more included.
 const MAX_LEARNED_HUBS: usize = 2 * MAX_LISTED_HUBS;

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     context::hubs::SessionHub,
     identity::Identity,
-    proxy::{RequestProxy, admit::ImpersonationRules},
+    proxy::{RequestProxy, admit::ImpersonationRules, watch_api},
 };
 
 /// Time for an ending session to receive its reason.
@@ -115,9 +115,11 @@ impl LinkSupervisor {
         );
         let proxy = Arc::new(RequestProxy::new(self.context.clone(), rules));
         let (hub_draining, requests) = (proxy.hub_draining(), proxy.requests());
+        let watching = watch_api::run(self.context.clone(), exchanges.clone(), proxy.watch());
         let serving = serve::streams(session.clone(), self.context.clone(), proxy);
         ServingSession {
             _serving: AbortOnDropHandle::new(tokio::spawn(serving)),
+            _watching: AbortOnDropHandle::new(tokio::spawn(watching)),
             requests,
             registration: Some(self.context.sessions.register(exchanges.clone())),
             identity: new.identity.clone(),

@@ -50,6 +50,8 @@ pub(crate) struct ServingSession {
     pub(crate) exchanges: Exchanges,
     /// Task that accepts streams. Ends with the session.
     pub(crate) _serving: AbortOnDropHandle<()>,
+    /// Task that watches the API server.
+    pub(crate) _watching: AbortOnDropHandle<()>,
     /// Running requests.
     pub(crate) requests: TaskTracker,
     /// Present while the agent's own requests may use the session.

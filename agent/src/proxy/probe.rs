@@ -19,7 +19,7 @@ use tracing::debug;
 use super::headers::towards_hub;
 use crate::context::AgentContext;
 
-/// Deadline of a probe; the hub probes every 5 s and ignores later answers.
+/// Deadline of a check; the hub ignores answers after 5 s.
 const PROBE_DEADLINE: Duration = Duration::from_millis(4500);
 /// Maximum length of the quoted answer of an unready API server, in bytes.
 const MAX_CAUSE_BYTES: usize = 512;

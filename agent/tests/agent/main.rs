@@ -19,3 +19,4 @@ mod several_hubs;
 mod traces;
 mod upgrade;
 mod upgrades;
+mod watch;

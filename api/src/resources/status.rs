@@ -164,7 +164,8 @@ pub struct AgentSessionList {
 pub enum ClusterState {
     /// No agent has ever connected.
     Never,
-    /// A probe has returned from the kube-apiserver through the tunnel within the last 15 seconds.
+    /// A probe has returned from the kube-apiserver through the tunnel within the last 15 seconds. In an idle cluster: within 35
+    /// seconds, and the agent has found it ready since.
     Connected,
     /// The agent is connected, but its API server does not answer.
     ApiUnreachable,

@@ -25,13 +25,15 @@ use crate::path::FAR_RTT;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use self::bandwidth::BandwidthEstimate;
-use crate::limits::SILENCE_TIMEOUT;
+use crate::{limits::SILENCE_TIMEOUT, websocket::SocketRole};
 
 /// Interval of probes while anything is sent; windows are sized by the result.
 const ACTIVE_PROBE_INTERVAL: Duration = Duration::from_millis(250);
-/// Silence of the peer after which it is probed, with 10 % of jitter. Its acknowledgement has a few seconds before
-/// the peer counts as dead. Messages of either side put the probe off, so a link with any traffic pays nothing for it.
-const IDLE_PROBE_DELAY: Duration = Duration::from_secs(6);
+/// Silence of the hub after which an agent probes it, with 10 % of jitter. The acknowledgement has a few seconds before the peer counts
+/// as dead. Messages of either side put the probe off, so a link with any traffic pays nothing for it.
+const IDLE_PROBE_DELAY_AGENT: Duration = Duration::from_secs(6);
+/// As [`IDLE_PROBE_DELAY_AGENT`], of a hub: the probe of a living agent comes first.
+const IDLE_PROBE_DELAY_HUB: Duration = Duration::from_secs(8);
 /// Growth of the round trip at which bulk is held back; at least an eighth of the round trip,
 /// because a burst queues on a long path.
 const MAX_QUEUE_DELAY: Duration = Duration::from_millis(1);
@@ -80,8 +82,9 @@ pub(crate) struct CongestionControl {
     asked: Option<Instant>,
     /// Time of the next probe if nothing is sent or heard until then.
     due: Instant,
-    /// Delay until that time, new after each probe.
+    /// Delay until that time, new after each probe, and its mean.
     idle_delay: Duration,
+    mean_idle_delay: Duration,
     timer: Pin<Box<Sleep>>,
     interactive: bool,
 }
@@ -101,7 +104,11 @@ pub(crate) enum Due {
 
 impl CongestionControl {
     /// `sent` is the count before this link; the limit never exceeds `most`.
-    pub(crate) fn new(sent: u64, most: u64) -> Self {
+    pub(crate) fn new(sent: u64, most: u64, role: SocketRole) -> Self {
+        let mean_idle_delay = match role {
+            SocketRole::Agent => IDLE_PROBE_DELAY_AGENT,
+            SocketRole::Hub => IDLE_PROBE_DELAY_HUB,
+        };
         let now = Instant::now();
         // A new session sends data at once, and the first probe with it. A resumed one may have
         // nothing to send.
@@ -125,7 +132,8 @@ impl CongestionControl {
             heard: now,
             asked: None,
             due,
-            idle_delay: IDLE_PROBE_DELAY,
+            idle_delay: mean_idle_delay,
+            mean_idle_delay,
             timer: Box::pin(sleep_until(due)),
             interactive: false,
         }
@@ -146,6 +154,11 @@ impl CongestionControl {
 
     fn is_far(&self) -> bool {
         self.least.is_some_and(|least| least >= FAR_RTT)
+    }
+
+    /// Time of the last sign of life.
+    pub(crate) fn last_heard(&self) -> Instant {
+        self.heard
     }
 
     /// Records a sign of life: a message of the link.
@@ -212,7 +225,7 @@ impl CongestionControl {
     pub(crate) fn sent(&mut self, count: u64, flight: u64) {
         let at = Instant::now();
         (self.probed, self.asked) = (count, Some(at));
-        self.idle_delay = IDLE_PROBE_DELAY.mul_f64(0.9 + 0.2 * chance());
+        self.idle_delay = self.mean_idle_delay.mul_f64(0.9 + 0.2 * chance());
         self.due = at + self.idle_delay;
         self.out.push_back(AckProbe { count, at, flight });
     }

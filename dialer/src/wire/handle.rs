@@ -40,6 +40,8 @@ pub enum LinkState {
     Down {
         /// Time when the link was lost.
         since: Instant,
+        /// Time of the last message of the peer.
+        heard: Instant,
         /// Reason for the loss.
         last_error: String,
     },
@@ -130,11 +132,13 @@ impl SessionHandle {
         *self.state.borrow() == LinkState::Up
     }
 
-    pub(super) fn down(&self, received: u64, last_error: String) {
+    pub(super) fn down(&self, received: u64, heard: Instant, last_error: String) {
         self.received.store(received, Ordering::Release);
-        let since = Instant::now();
-        self.state
-            .send_replace(LinkState::Down { since, last_error });
+        self.state.send_replace(LinkState::Down {
+            since: Instant::now(),
+            heard,
+            last_error,
+        });
     }
 
     /// Notes a new link, over which `repeated` bytes are sent again.

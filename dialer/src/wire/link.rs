@@ -22,6 +22,7 @@ use crate::{
         LinkEnd,
         frame::{self, Frame},
     },
+    websocket::SocketRole,
 };
 
 /// Capacity of the socket's queue, in bytes. Nothing is sealed while it is full.
@@ -44,10 +45,15 @@ pub(crate) struct WireLink {
 }
 
 impl WireLink {
-    pub(crate) fn new(socket: Socket, retransmit: &RetransmitBuffer, most: u64) -> Self {
+    pub(crate) fn new(
+        socket: Socket,
+        retransmit: &RetransmitBuffer,
+        most: u64,
+        role: SocketRole,
+    ) -> Self {
         WireLink {
             socket,
-            congestion: CongestionControl::new(retransmit.sent(), most),
+            congestion: CongestionControl::new(retransmit.sent(), most, role),
             answer: None,
             broken: None,
             read: Instant::now(),

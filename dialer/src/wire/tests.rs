@@ -175,6 +175,7 @@ async fn agent_resumes_while_the_hub_still_has_the_old_link() {
         Socket::new(Box::new(black_hole), &[], SocketRole::Hub),
         &hub.retransmit,
         1 << 20,
+        SocketRole::Hub,
     );
     hub.state = WireState::Up(Box::new(lost));
     let hub = WireEnd::drive(hub, 1000);

@@ -5,8 +5,9 @@ use std::{
     ops::AddAssign,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use fairlead_api::ClusterId;
@@ -15,7 +16,7 @@ use fairlead_dialer::{CloseReason, LinkState, Session, Stats, Watched};
 use fairlead_exchange::Exchanges;
 use fairlead_runtime::workers;
 use time::OffsetDateTime;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use super::silence::{Silence, SilentParty, Unchanged};
@@ -39,6 +40,10 @@ pub(crate) struct SessionEntry {
     state: Watched<EntryState>,
     /// Wakes the next probe.
     probe_trigger: Notify,
+    /// Time of the last probe.
+    probed: Mutex<Instant>,
+    /// The agent has reported a change since.
+    changed: AtomicBool,
     counted: Mutex<Stats>,
     /// Requests that the session got.
     requests: AtomicU64,
@@ -109,6 +114,8 @@ impl SessionEntry {
                 silence: None,
             }),
             probe_trigger: Notify::new(),
+            probed: Mutex::new(Instant::now()),
+            changed: AtomicBool::new(false),
             counted: Mutex::default(),
             requests: AtomicU64::new(0),
             identity: Arc::new(identity),
@@ -232,6 +239,30 @@ impl SessionEntry {
     /// Triggers a probe at once, which notifies the agent.
     pub(super) fn trigger_probe(&self) {
         self.probe_trigger.notify_one();
+    }
+
+    /// Triggers a probe, because the agent has reported that its answer would be another one now.
+    pub(super) fn report_change(&self) {
+        self.changed.store(true, Ordering::Release);
+        self.trigger_probe();
+    }
+
+    /// Whether the agent has reported a change since the last call.
+    pub(super) fn take_change(&self) -> bool {
+        self.changed.swap(false, Ordering::Acquire)
+    }
+
+    /// Notes the begin of a probe.
+    pub(super) fn set_probe_time(&self, now: Instant) {
+        *self.probed.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    /// Triggers a probe of a session in use whose last one is older than `age`.
+    pub(super) fn probe_in_use(&self, age: Duration) {
+        let probed = *self.probed.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.load() > 0 && probed.elapsed() >= age {
+            self.trigger_probe();
+        }
     }
 
     /// Completes when a probe was triggered.

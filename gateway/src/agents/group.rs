@@ -445,7 +445,9 @@ impl DownSessions {
         let links = self.entries.iter().map(|entry| entry.session().link());
         let states = links.map(|link| link.borrow().clone());
         let downs = states.filter_map(|state| match state {
-            LinkState::Down { since, last_error } => Some((since, last_error)),
+            LinkState::Down {
+                since, last_error, ..
+            } => Some((since, last_error)),
             LinkState::Up => None,
         });
         downs.max_by_key(|(since, _)| *since)

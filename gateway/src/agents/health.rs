@@ -1,5 +1,5 @@
 //! Status of a cluster, as its probes show it. "Connected" means that a probe came back from the API server within the
-//! last 15 seconds. Pure: the caller passes the time.
+//! last 15 seconds, or that its agent has reported no change since. Pure: the caller passes the time.
 
 use std::time::Duration;
 
@@ -42,6 +42,14 @@ impl HealthTracker {
             last_answer: now,
             was_good: false,
             reported: None,
+        }
+    }
+
+    /// The API server was ready then, as far as it was before.
+    pub(crate) fn ready(&mut self, at: Instant) {
+        if self.was_good {
+            self.last_good = self.last_good.max(at);
+            self.last_answer = self.last_answer.max(at);
         }
     }
 

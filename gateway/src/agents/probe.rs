@@ -1,5 +1,8 @@
 //! Probes a cluster's API server through the tunnel: at the start of a session, and then every five seconds.
 //!
+//! An idle session with a ready API server is probed every half minute. Meanwhile its agent checks the API server, and reports a change.
+//! The link itself notices within 10.5 s that the agent is gone.
+//!
 //! The drain of the hub, a changed configuration and changed deliveries trigger a probe at once, because the agent learns of them from it.
 //! In a burst of new sessions the first probe waits for up to five seconds, to leave the CPU to the others.
 
@@ -13,7 +16,7 @@ use fairlead_api::{
     Code,
     config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER},
     delivery::DESIRED_DELIVERY_HEADER,
-    headers::{DRAINING, HUBS, PROBE_PATH, SPREAD},
+    headers::{CHECK_INTERVAL, DRAINING, HUBS, PROBE_PATH, SPREAD, WATCH_SECONDS},
     resources::LastError,
 };
 use fairlead_dialer::LinkState;
@@ -32,7 +35,8 @@ use crate::{
     hub::Hub,
 };
 
-const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval of probes of an idle session whose agent watches its API server.
+const IDLE_PROBE_INTERVAL: Duration = Duration::from_secs(30);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limit of a good answer's body, in bytes, which is not used.
 const MAX_READY_BODY: usize = 256;
@@ -42,15 +46,12 @@ const MIN_SPREAD: Duration = Duration::from_millis(250);
 
 /// Probes until the session ends.
 pub(crate) async fn run(hub: &Hub, entry: &Arc<SessionEntry>) {
-    let (mut health, mut listener) = (
-        HealthTracker::new(Instant::now()),
-        SilenceDetector::new(Instant::now()),
-    );
+    let mut observed = Observed::new(Instant::now());
     // Spreads the probes of sessions that began together, after an outage.
-    let mut wait = jitter(PROBE_INTERVAL);
+    let mut wait = jitter(CHECK_INTERVAL);
     if hub.sessions.in_connection_burst() {
         tokio::select! {
-            () = sleep(wait) => wait = PROBE_INTERVAL,
+            () = sleep(wait) => wait = CHECK_INTERVAL,
             () = entry.probe_triggered() => {}
             () = hub.process.draining() => {}
         }
@@ -59,23 +60,24 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<SessionEntry>) {
     // A notification interrupts a probe that hangs, but not two in a row: else frequent changes would leave no probe
     // complete.
     let mut was_interrupted = false;
+    let mut is_ready = false;
     loop {
         let began = Instant::now();
-        let (down_since, loss) = match link.borrow_and_update().clone() {
-            LinkState::Up => (None, None),
-            LinkState::Down { since, last_error } => (Some(since), Some(last_error)),
-        };
-        let is_up = down_since.is_none();
+        entry.set_probe_time(began);
+        if entry.take_change() {
+            // Until then the agent has found it ready.
+            observed.ready(began - CHECK_INTERVAL);
+        }
+        let lost = observed.loss(&link.borrow_and_update());
+        let (is_up, down_since) = (lost.is_none(), lost.as_ref().map(|(since, _)| *since));
         let is_draining = hub.process.is_draining();
-        let probed = match loss {
-            Some(cause) => ProbeResult::Down(LastError {
-                code: Code::SessionBroke,
-                cause,
-            }),
+        let watches = is_ready && !is_draining && entry.load() == 0;
+        let probed = match lost {
+            Some((_, error)) => ProbeResult::Down(error),
             // A lost link says nothing about the API server.
             None => tokio::select! {
                 // Boxed: it takes no memory between two probes.
-                probed = Box::pin(probe(hub, entry)) => probed,
+                probed = Box::pin(probe(hub, entry, watches)) => probed,
                 Ok(()) = link.changed() => continue,
                 () = entry.probe_triggered(), if !was_interrupted => {
                     was_interrupted = true;
@@ -85,7 +87,11 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<SessionEntry>) {
             },
         };
         was_interrupted = false;
-        let silent_at = note(hub, entry, probed, down_since, (&mut health, &mut listener));
+        is_ready = probed == ProbeResult::Good;
+        if watches && is_ready {
+            wait = IDLE_PROBE_INTERVAL - jitter(IDLE_PROBE_INTERVAL / 6);
+        }
+        let silent_at = observed.note(hub, entry, probed, down_since);
         // No probe without a link, but the session becomes silent after some time.
         let pause = async {
             match silent_at {
@@ -95,43 +101,83 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<SessionEntry>) {
             }
         };
         tokio::select! {
-            () = pause => wait = PROBE_INTERVAL,
+            () = pause => {}
             Ok(()) = link.changed() => {}
             () = entry.probe_triggered(), if is_up => {}
             () = hub.process.draining(), if !is_draining => {}
         }
+        wait = CHECK_INTERVAL;
     }
 }
 
-/// Notes the result of a probe for requests, metrics and the status of the cluster. Returns the time at which the session becomes
-/// silent, if that is not decided yet.
-fn note(
-    hub: &Hub,
-    entry: &Arc<SessionEntry>,
-    probed: ProbeResult,
-    down_since: Option<Instant>,
-    (health, listener): (&mut HealthTracker, &mut SilenceDetector),
-) -> Option<Instant> {
-    let rtt = entry.session().stats().rtt;
-    if let Some(rtt) = rtt {
-        hub.metrics.rtt(rtt);
+/// What the probes of a session have shown.
+struct Observed {
+    health: HealthTracker,
+    silence: SilenceDetector,
+}
+
+impl Observed {
+    fn new(now: Instant) -> Self {
+        Observed {
+            health: HealthTracker::new(now),
+            silence: SilenceDetector::new(now),
+        }
     }
-    hub.sessions.record_probe(entry, &probed, rtt);
-    let answered = matches!(probed, ProbeResult::Good | ProbeResult::Bad(_));
-    let silence = listener.after(&probed, down_since, Instant::now());
-    let silent_at = silence.as_ref().err().map(|unchanged| unchanged.until);
-    entry.set_probed(answered, silence);
-    if let Some(status) = health.after(probed, Instant::now()) {
-        let code = status.last_error.as_ref().map(|error| error.code);
-        info!(
-            cluster = %entry.cluster(),
-            state = %status.state,
-            code = code.map(tracing::field::display),
-            "cluster status"
-        );
-        hub.sessions.record_status(entry, status);
+
+    /// The API server was ready then.
+    fn ready(&mut self, at: Instant) {
+        self.health.ready(at);
+        self.silence.ready(at);
     }
-    silent_at
+
+    /// Time and cause of the link's loss, if there is none.
+    fn loss(&mut self, link: &LinkState) -> Option<(Instant, LastError)> {
+        let LinkState::Down {
+            since,
+            heard,
+            last_error,
+        } = link
+        else {
+            return None;
+        };
+        self.silence.heard(*heard);
+        let error = LastError {
+            code: Code::SessionBroke,
+            cause: last_error.clone(),
+        };
+        Some((*since, error))
+    }
+
+    /// Notes the result of a probe for requests, metrics and the status of the cluster. Returns the time at which the session becomes
+    /// silent, if that is not decided yet.
+    fn note(
+        &mut self,
+        hub: &Hub,
+        entry: &Arc<SessionEntry>,
+        probed: ProbeResult,
+        down_since: Option<Instant>,
+    ) -> Option<Instant> {
+        let rtt = entry.session().stats().rtt;
+        if let Some(rtt) = rtt {
+            hub.metrics.rtt(rtt);
+        }
+        hub.sessions.record_probe(entry, &probed, rtt);
+        let answered = matches!(probed, ProbeResult::Good | ProbeResult::Bad(_));
+        let silence = self.silence.after(&probed, down_since, Instant::now());
+        let silent_at = silence.as_ref().err().map(|unchanged| unchanged.until);
+        entry.set_probed(answered, silence);
+        if let Some(status) = self.health.after(probed, Instant::now()) {
+            let code = status.last_error.as_ref().map(|error| error.code);
+            info!(
+                cluster = %entry.cluster(),
+                state = %status.state,
+                code = code.map(tracing::field::display),
+                "cluster status"
+            );
+            hub.sessions.record_status(entry, status);
+        }
+        silent_at
+    }
 }
 
 fn spread_millis(agents: usize) -> u64 {
@@ -146,11 +192,15 @@ fn jitter(up_to: Duration) -> Duration {
     Duration::from_millis(random % millis)
 }
 
-async fn probe(hub: &Hub, entry: &SessionEntry) -> ProbeResult {
+/// Probes once. With `watches` the agent is to check the API server until the next probe.
+async fn probe(hub: &Hub, entry: &SessionEntry, watches: bool) -> ProbeResult {
     let mut request = Request::builder()
         .uri(PROBE_PATH)
         .header(header::HOST, "kubernetes.default.svc")
         .header(SPREAD, spread_millis(hub.sessions.count()));
+    if watches {
+        request = request.header(WATCH_SECONDS, IDLE_PROBE_INTERVAL.as_secs());
+    }
     if let Some(wanted) = hub.seam.directory.desired_config(entry.cluster()) {
         request = request.header(DESIRED_REVISION_HEADER, &*wanted);
     }

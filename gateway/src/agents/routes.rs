@@ -9,6 +9,7 @@ use fairlead_api::{
     Code, Failure,
     adoption::ADOPT_PATH,
     enroll::{CHECK_PATH, ENROLL_PATH, Issued, MAX_ENROLL_BODY_BYTES, RENEW_PATH},
+    headers::CHANGED_PATH,
     hello::HELLO_PATH,
 };
 use fairlead_dialer::Session;
@@ -120,6 +121,12 @@ async fn handle(
         StreamPeer::Agent(entry) if !entry.is_registered() && !checks => {
             let detail = "an agent must send its hello first";
             return Err(Failure::because(Code::BadRequest, detail));
+        }
+        StreamPeer::Agent(entry) if posts && request.uri().path() == CHANGED_PATH => {
+            entry.report_change();
+            let mut response = Response::new(body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            return Ok(response);
         }
         StreamPeer::Agent(entry) => AgentPeer::Agent(Arc::clone(entry.identity())),
     };

@@ -15,8 +15,8 @@ use super::health::{PROBE_VALIDITY, ProbeResult};
 
 /// Time without a link after which a session counts as silent.
 const LINK_GRACE: Duration = Duration::from_secs(20);
-/// Time from an agent's last answer to the loss of its link that shows a silence before the loss. Agents answer every five seconds, and
-/// a silent link is given up after 10.5 s.
+/// Time from an agent's last message to the loss of its link that shows a silence before the loss. Links carry a message every six
+/// seconds, and a silent one is given up after 10.5 s.
 const SILENT_BREAK: Duration = Duration::from_secs(10);
 /// Time for a request to continue over a silent session.
 pub(crate) const ANSWER_GRACE: Duration = Duration::from_secs(1);
@@ -101,6 +101,17 @@ impl SilenceDetector {
             api_server: None,
             began: now,
         }
+    }
+
+    /// The agent was heard then.
+    pub(crate) fn heard(&mut self, at: Instant) {
+        self.agent = self.agent.max(at);
+    }
+
+    /// The API server was ready then.
+    pub(crate) fn ready(&mut self, at: Instant) {
+        self.heard(at);
+        self.api_server = self.api_server.map(|before| before.max(at));
     }
 
     /// The silence after a probe, if any. `down_since`: loss of the link, if there is none.

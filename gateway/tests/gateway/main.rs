@@ -30,6 +30,8 @@ mod modules;
 #[cfg(test)]
 mod moved;
 #[cfg(test)]
+mod probes;
+#[cfg(test)]
 mod proxies;
 #[cfg(test)]
 mod replicas;

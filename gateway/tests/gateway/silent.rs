@@ -1,21 +1,16 @@
 //! Requests to a cluster with a silent agent or a silent API server.
 
-use std::{
-    sync::{atomic::Ordering::SeqCst, mpsc},
-    time::Duration,
-};
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 use fairlead_api::resources::ClusterState;
-use tokio::{
-    task::{JoinHandle, spawn_blocking},
-    time::{Instant, advance},
-};
+use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
     client::{head, open, read_until, status},
     rig::{PausedClock, RawAnswer, Rig},
 };
 use fairlead_testkit::agent::{FakeAgent, data};
+pub(crate) use fairlead_testkit::clock::pass_until;
 
 /// Deadline of every answer once a cluster is `Lost`.
 const LOST_DEADLINE: Duration = Duration::from_secs(2);
@@ -27,21 +22,6 @@ async fn stopped(rig: &Rig) -> FakeAgent {
     status(rig, ClusterState::Connected).await;
     agent.probes.hangs.store(true, SeqCst);
     agent
-}
-
-/// Advances the clock in small steps until the condition holds. After each step bytes in flight have real time to
-/// arrive.
-pub(crate) async fn pass_until(is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it never is");
-        let moment = || {
-            let (_held, gone) = mpsc::channel::<()>();
-            gone.recv_timeout(Duration::from_millis(1))
-        };
-        let _ = spawn_blocking(moment).await;
-        advance(Duration::from_millis(200)).await;
-    }
 }
 
 pub(crate) fn is(rig: &Rig, state: ClusterState) -> impl Fn() -> bool {

@@ -51,13 +51,13 @@ fn address_outlives_the_last_list_with_it_for_some_time() {
     let (hubs, start) = (hubs(None, 0), Instant::now());
     let at = |seconds| start + Duration::from_secs(seconds);
     hubs.report(&list(&["a", "b"]), at(0));
-    hubs.report(&list(&["a"]), at(29));
+    hubs.report(&list(&["a"]), at(59));
     assert_eq!(*hubs.learned(), [url("a"), url("b")]);
-    hubs.report(&list(&["a"]), at(30));
+    hubs.report(&list(&["a"]), at(60));
     assert_eq!(*hubs.learned(), [url("a")]);
-    hubs.report(&list(&[]), at(50));
+    hubs.report(&list(&[]), at(119));
     assert_eq!(*hubs.learned(), [url("a")]);
-    hubs.report(&list(&[]), at(60));
+    hubs.report(&list(&[]), at(120));
     assert!(hubs.learned().is_empty());
 }
 

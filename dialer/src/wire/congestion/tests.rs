@@ -22,7 +22,7 @@ struct EmulatedPath {
 impl EmulatedPath {
     fn new(rtt: Duration, rate: f64) -> Self {
         EmulatedPath {
-            congestion: CongestionControl::new(0, MAX_FLIGHT),
+            congestion: CongestionControl::new(0, MAX_FLIGHT, SocketRole::Agent),
             sent: 0,
             acknowledged: 0,
             rtt,
@@ -105,7 +105,7 @@ async fn path_that_becomes_longer_is_measured_again() {
 
 #[tokio::test(start_paused = true)]
 async fn unfilled_flight_does_not_raise_the_limit() {
-    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT, SocketRole::Agent);
     for n in 1..1000 {
         congestion.sent(n * 1000, 1000);
         advance(Duration::from_micros(100)).await;
@@ -126,7 +126,7 @@ async fn small_messages_in_flight_delay_bulk_earlier() {
 
 #[tokio::test(start_paused = true)]
 async fn full_flight_always_has_a_probe() {
-    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT, SocketRole::Agent);
     // No data after the last probe could cause another.
     congestion.sent(30_000, 30_000);
     congestion.answered(30_000).unwrap();
@@ -137,7 +137,7 @@ async fn full_flight_always_has_a_probe() {
 
 #[tokio::test(start_paused = true)]
 async fn acknowledgement_covers_earlier_probes_and_needs_a_probe() {
-    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT, SocketRole::Agent);
     for count in [10, 20, 30] {
         congestion.sent(count, count);
     }
@@ -150,7 +150,7 @@ async fn acknowledgement_covers_earlier_probes_and_needs_a_probe() {
 
 #[tokio::test(start_paused = true)]
 async fn probes_in_flight_are_limited() {
-    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT, SocketRole::Agent);
     for n in 1..=100 {
         if congestion.due(n * INITIAL_LIMIT, n * INITIAL_LIMIT, Instant::now()) != Due::Nothing {
             congestion.sent(n * INITIAL_LIMIT, n * INITIAL_LIMIT);
@@ -161,7 +161,7 @@ async fn probes_in_flight_are_limited() {
 
 #[tokio::test(start_paused = true)]
 async fn first_probe_follows_the_first_message() {
-    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT, SocketRole::Agent);
     assert_eq!(congestion.due(0, 0, Instant::now()), Due::Nothing);
     assert_eq!(congestion.due(1, 1, Instant::now()), Due::Probe);
     congestion.sent(1, 1);
@@ -170,14 +170,14 @@ async fn first_probe_follows_the_first_message() {
 
 #[tokio::test(start_paused = true)]
 async fn link_of_a_resumed_session_is_probed_at_once() {
-    let mut congestion = CongestionControl::new(7, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(7, MAX_FLIGHT, SocketRole::Agent);
     assert_eq!(congestion.due(7, 0, Instant::now()), Due::IdleProbe);
 }
 
 #[tokio::test(start_paused = true)]
 async fn idle_link_is_probed_every_six_seconds_and_dead_after_the_timeout() {
     let start = Instant::now();
-    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT, SocketRole::Agent);
     let mut probes = Vec::new();
     let silence = poll_fn(|cx| {
         loop {
@@ -215,7 +215,7 @@ async fn idle_link_is_probed_every_six_seconds_and_dead_after_the_timeout() {
 /// The peer's own messages answer the question that a probe would ask.
 #[tokio::test(start_paused = true)]
 async fn peer_that_is_heard_is_not_probed() {
-    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT, SocketRole::Agent);
     congestion.sent(1, 1);
     congestion.answered(1).unwrap();
     for _ in 0..10 {

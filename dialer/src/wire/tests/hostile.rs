@@ -267,7 +267,12 @@ pub(super) async fn by_hand() -> (Wire, DuplexStream) {
     let (known, limits) = (Resumable::default(), limits());
     let (agent, _) = begin(a, h, (&limits, &limits), &known).await;
     let mut agent = agent.unwrap();
-    let link = super::WireLink::new(socket(near, SocketRole::Agent), &agent.retransmit, 1 << 20);
+    let link = super::WireLink::new(
+        socket(near, SocketRole::Agent),
+        &agent.retransmit,
+        1 << 20,
+        SocketRole::Agent,
+    );
     agent.state = super::WireState::Up(Box::new(link));
     (agent, far)
 }
@@ -330,7 +335,7 @@ async fn data_read_ahead_is_kept() {
     let (quiet, _open) = duplex(64);
     let ahead = Socket::new(Box::new(quiet), &close, SocketRole::Agent);
     let mut wire = wire;
-    let link = super::WireLink::new(ahead, &wire.retransmit, 1 << 20);
+    let link = super::WireLink::new(ahead, &wire.retransmit, 1 << 20, SocketRole::Agent);
     wire.state = super::WireState::Up(Box::new(link));
     let end = WireEnd::drive(wire, 1000);
     end.down().await;

@@ -118,7 +118,7 @@ impl Tcp {
 /// Share of plain TCP's throughput.
 async fn share(tcp: impl Fn() -> Tcp, time: Duration) -> f64 {
     let plain = tcp().run(None, time).await;
-    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT, SocketRole::Agent);
     let paced = tcp().run(Some(&mut congestion), time).await;
     paced as f64 / plain as f64
 }
@@ -182,7 +182,7 @@ async fn near_path_that_becomes_far_is_detected_soon() {
 
 #[tokio::test(start_paused = true)]
 async fn sparse_data_is_probed_four_times_a_second() {
-    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT, SocketRole::Agent);
     let mut probes = 0;
     for n in 1..=100_u64 {
         if congestion.due(n * 100, 100, Instant::now()) != Due::Nothing {
