@@ -58,6 +58,7 @@ pub(crate) struct Socket {
     grown: bool,
     /// See [`Socket::take_activity`].
     told: bool,
+    /// Answer to the last ping.
     pong: Option<Bytes>,
     /// The frame that is partly sent.
     begun: Bytes,
@@ -177,9 +178,7 @@ impl Socket {
                     return Ok(true);
                 }
                 Event::Ping => {
-                    let body = self.inbox.get(self.body.clone()).unwrap_or_default();
-                    // A later ping replaces it (RFC 6455, 5.5.3).
-                    self.pong = Some(Bytes::copy_from_slice(body));
+                    self.answer_ping()?;
                 }
                 Event::Part => self.told = true,
                 Event::Pong => {}
@@ -274,6 +273,17 @@ impl Socket {
         Ok(())
     }
 
+    /// Queues the pong of a ping in the inbox, in the place of an unsent earlier one (RFC 6455, 5.5.3).
+    fn answer_ping(&mut self) -> Result<(), LinkEnd> {
+        let body = Bytes::copy_from_slice(self.inbox.get(self.body.clone()).unwrap_or_default());
+        let frame = self.encode(Opcode::Pong, CONTROL_LIMIT, |out| out.put_slice(&body))?;
+        self.unsent += frame.len();
+        if let Some(earlier) = self.pong.replace(frame) {
+            self.unsent -= earlier.len();
+        }
+        Ok(())
+    }
+
     /// Queues the close frame.
     pub(crate) fn close(&mut self) -> Result<(), LinkEnd> {
         let frame = self.encode(Opcode::Close, 2, |out| out.put_u16(CLOSE_NORMAL))?;
@@ -294,13 +304,6 @@ impl Socket {
 
     /// Writes all queued data; pending only while the connection is full.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
-        if self.takes_urgent()
-            && let Some(body) = self.pong.take()
-        {
-            let frame = self.encode(Opcode::Pong, CONTROL_LIMIT, |out| out.put_slice(&body))?;
-            self.unsent += frame.len();
-            self.urgent = Some(frame);
-        }
         for _ in 0..WRITES_PER_POLL {
             if self.unsent == 0 {
                 return self.poll_flush(cx);
@@ -329,6 +332,7 @@ impl Socket {
         let frames = std::iter::once(&self.begun)
             .filter(|begun| begun.has_remaining())
             .chain(&self.urgent)
+            .chain(&self.pong)
             .chain(&self.queue);
         let mut count = 0;
         for (slice, frame) in slices.iter_mut().zip(frames) {
@@ -349,7 +353,8 @@ impl Socket {
             if bytes == 0 {
                 break;
             }
-            match self.urgent.take().or_else(|| self.queue.pop_front()) {
+            let urgent = self.urgent.take().or_else(|| self.pong.take());
+            match urgent.or_else(|| self.queue.pop_front()) {
                 Some(frame) => self.begun = frame,
                 None => break,
             }
@@ -408,9 +413,32 @@ fn broken(error: &io::Error) -> LinkEnd {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncWriteExt, duplex};
+    use futures_util::FutureExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     use super::*;
+
+    #[tokio::test]
+    async fn ping_and_probe_are_answered_by_one_write() {
+        let (mut peer, io) = duplex(1024);
+        let mut socket = Socket::new(Box::new(io), &[], SocketRole::Hub);
+        let mut encoder = Encoder::new(SocketRole::Agent);
+        for (opcode, body) in [
+            (Opcode::Ping, &b"old"[..]),
+            (Opcode::Ping, b"new"),
+            (Opcode::Binary, b"probe"),
+        ] {
+            let frame = encoder.frame(opcode, body.len(), |out| out.put_slice(body));
+            peer.write_all(&frame.unwrap()).await.unwrap();
+        }
+        assert_eq!(socket.receive().await.unwrap(), b"probe");
+        socket.send_urgent(b"ack").unwrap();
+        assert!(socket.flush().now_or_never().unwrap().is_ok());
+        let mut sent = [0; 64];
+        let read = peer.read(&mut sent).await.unwrap();
+        assert_eq!(&sent[..read], b"\x82\x03ack\x8a\x03new");
+        assert_eq!(socket.unsent(), 0);
+    }
 
     #[tokio::test]
     async fn socket_dropped_with_unread_data_returns_its_block() {
