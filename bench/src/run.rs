@@ -192,7 +192,7 @@ impl Args {
             seconds: self.seconds,
             warmup: self.warmup,
             legs: self.legs,
-            calm: calm(4, 5),
+            calm: calm(5, 30),
             quick: self.quick,
         };
         if !self.quick {
