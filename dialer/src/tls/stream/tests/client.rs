@@ -224,9 +224,14 @@ async fn failed_handshake_has_the_error_of_tokio_rustls() {
     for (client, server, host, named) in cases {
         let answer = |far| TlsAcceptor::from(server.clone()).accept(far);
         let [own, other] = failures(&client, host, answer).await;
-        assert_eq!(own, other);
+        assert_eq!(timeless(&own), timeless(&other));
         assert!(own.contains(named), "{own}");
     }
+}
+
+/// An error without its numbers: a second may pass between two handshakes, and an expired certificate is older then.
+fn timeless(error: &str) -> String {
+    error.replace(|letter: char| letter.is_ascii_digit(), "")
 }
 
 #[tokio::test]
