@@ -34,6 +34,8 @@ const ACTIVE_PROBE_INTERVAL: Duration = Duration::from_millis(250);
 const IDLE_PROBE_DELAY_AGENT: Duration = Duration::from_secs(6);
 /// As [`IDLE_PROBE_DELAY_AGENT`], of a hub: the probe of a living agent comes first.
 const IDLE_PROBE_DELAY_HUB: Duration = Duration::from_secs(8);
+/// Time by which the timer may be early: it is reset once for so much traffic, and wakes an idle link seldom.
+const MAX_TIMER_LAG: Duration = Duration::from_secs(3);
 /// Growth of the round trip at which bulk is held back; at least an eighth of the round trip,
 /// because a burst queues on a long path.
 const MAX_QUEUE_DELAY: Duration = Duration::from_millis(1);
@@ -329,8 +331,9 @@ impl CongestionControl {
             } else {
                 dead.min(self.due)
             };
-            // Each message moves the deadline; the timer is reset only when it fires.
-            if self.timer.is_elapsed() || next < self.timer.deadline() {
+            // Each message moves the deadline, and the timer follows seldom.
+            let set = self.timer.deadline();
+            if self.timer.is_elapsed() || next < set || next > set + MAX_TIMER_LAG {
                 self.timer
                     .as_mut()
                     .reset(next.max(now + Duration::from_millis(1)));
