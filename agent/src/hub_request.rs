@@ -67,11 +67,7 @@ pub(crate) async fn notify(
     exchanges: &Exchanges,
     path: &'static str,
 ) -> Result<(), HubRequestError> {
-    let mut request = Request::new(body::empty());
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = http::Uri::from_static(path);
-    let host = HeaderValue::from_static("hub");
-    request.headers_mut().insert(header::HOST, host);
+    let request = post_request(path, body::empty());
     let sent = timeout(
         REQUEST_DEADLINE,
         send(exchanges, request, MAX_ENROLL_BODY_BYTES),
@@ -156,6 +152,15 @@ async fn send(
     Ok((head, body))
 }
 
+fn post_request(path: &'static str, body: Body) -> Request<Body> {
+    let mut request = Request::new(body);
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = http::Uri::from_static(path);
+    let host = HeaderValue::from_static("hub");
+    request.headers_mut().insert(header::HOST, host);
+    request
+}
+
 fn refused(status: StatusCode, body: &[u8]) -> HubRequestError {
     match serde_json::from_slice::<Reason>(body) {
         Ok(reason) => HubRequestError::Refused(reason.into()),
@@ -168,11 +173,8 @@ async fn exchange<T: DeserializeOwned>(
     path: &'static str,
     json: SecretString,
 ) -> Result<T, HubRequestError> {
-    let mut request = Request::new(body::full(json.expose_secret().to_owned()));
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = http::Uri::from_static(path);
+    let mut request = post_request(path, body::full(json.expose_secret().to_owned()));
     let headers = request.headers_mut();
-    headers.insert(header::HOST, HeaderValue::from_static("hub"));
     headers.insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),

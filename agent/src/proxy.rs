@@ -57,6 +57,7 @@ pub(crate) struct RequestProxy {
     requests: TaskTracker,
     /// Whether the hub has announced that it drains.
     hub_draining: watch::Sender<bool>,
+    /// Watch of the API server until the hub's next probe.
     watch: watch::Sender<Option<Watch>>,
 }
 

@@ -2,8 +2,8 @@
 //! TLS handshake.
 //!
 //! Only brief connections in quick succession use them: a long one has more bandwidth on a connection of its own. They are
-//! opened in the background. While there is none, each WebSocket has a connection of its own, whose failure says what is wrong
-//! with the path to the hub.
+//! opened in the background. While there is none, each WebSocket has a connection of its own, whose failure names the
+//! fault of the path to the hub.
 
 use std::{
     collections::VecDeque,

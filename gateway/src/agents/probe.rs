@@ -110,7 +110,7 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<SessionEntry>) {
     }
 }
 
-/// What the probes of a session have shown.
+/// Conclusions from the probes of a session.
 struct Observed {
     health: HealthTracker,
     silence: SilenceDetector,
