@@ -259,8 +259,11 @@ impl SessionEntry {
 
     /// Triggers a probe of a session in use whose last one is older than `age`.
     pub(super) fn probe_in_use(&self, age: Duration) {
-        let probed = *self.probed.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.load() > 0 && probed.elapsed() >= age {
+        let is_old = || {
+            let probed = self.probed.lock().unwrap_or_else(PoisonError::into_inner);
+            probed.elapsed() >= age
+        };
+        if self.load() > 0 && is_old() {
             self.trigger_probe();
         }
     }
