@@ -31,9 +31,17 @@ pub(crate) struct Launcher {
     cores: Vec<usize>,
     logs: PathBuf,
     bench: PathBuf,
-    /// Command prefix into the site's network, where the site has one of its own.
-    site: Vec<OsString>,
+    sides: Sides,
     drain: bool,
+}
+
+/// Command prefixes into the networks of the hub and of the site, where they have some of their own.
+///
+/// Roles need the prefix of the hub even if the calling thread is in its network: another thread starts them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sides {
+    pub(crate) hub: Vec<OsString>,
+    pub(crate) site: Vec<OsString>,
 }
 
 impl Launcher {
@@ -53,7 +61,7 @@ impl Launcher {
             cores,
             logs,
             bench: std::env::current_exe()?,
-            site: Vec::new(),
+            sides: Sides::default(),
             drain: false,
         })
     }
@@ -63,13 +71,13 @@ impl Launcher {
         self.drain = drain;
     }
 
-    /// The same launcher with a command prefix for the site's processes.
-    pub(crate) fn with_site(&self, entrance: Vec<OsString>) -> Self {
+    /// The same launcher for roles in these networks.
+    pub(crate) fn between(&self, sides: Sides) -> Self {
         Self {
             cores: self.cores.clone(),
             logs: self.logs.clone(),
             bench: self.bench.clone(),
-            site: entrance,
+            sides,
             drain: self.drain,
         }
     }
@@ -82,7 +90,7 @@ impl Launcher {
         let mut allowed = allowed_cores()?.into_iter().rev();
         let another = allowed.find(|core| !self.cores.contains(core));
         let another = another.context("this machine has one core only")?;
-        let mut launcher = self.with_site(self.site.clone());
+        let mut launcher = self.between(self.sides.clone());
         launcher.cores.push(another);
         Ok(launcher)
     }
@@ -125,7 +133,10 @@ impl Launcher {
 
     /// Starts a role that runs until it is ended. A role that is started again appends to its log.
     pub(crate) fn run(&self, spec: &Spec) -> anyhow::Result<Role> {
-        let entrance = if spec.at_site { &*self.site } else { &[] };
+        let entrance = match spec.at_site {
+            true => &self.sides.site,
+            false => &self.sides.hub,
+        };
         let mut launch = self.launch(entrance, &spec.program).args(&spec.args);
         for (name, value) in &spec.env {
             launch = launch.env(*name, value);

@@ -4,7 +4,7 @@
 //! 127.0.0.1, and NAT sends their packets over the link. It needs root and TUN devices, and disappears when
 //! this process ends.
 
-use std::{ffi::OsString, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use anyhow::Context as _;
 use fairlead_e2e::{
@@ -15,7 +15,7 @@ use fairlead_e2e::{
 
 use fairlead_testkit::process::ProcessLocation;
 
-use crate::ports;
+use crate::{launch::Sides, ports};
 
 const HUB_ADDRESS: &str = "10.99.0.1";
 const SITE_ADDRESS: &str = "10.99.0.2";
@@ -106,14 +106,17 @@ impl BenchNetwork {
         Ok(())
     }
 
-    /// Moves this thread, and programs it starts, to the hub's side until the guard is dropped.
+    /// Moves this thread, and commands that it starts, to the hub's side until the guard is dropped.
     pub(crate) fn enter(&self) -> anyhow::Result<Inside> {
         self.hub.enter()
     }
 
-    /// Command prefix that starts a program on the site's side.
-    pub(crate) fn site(&self) -> Vec<OsString> {
-        ProcessLocation::entrance(&self.site)
+    /// Command prefixes that start programs on either side.
+    pub(crate) fn sides(&self) -> Sides {
+        Sides {
+            hub: self.hub.entrance(),
+            site: self.site.entrance(),
+        }
     }
 }
 

@@ -136,9 +136,9 @@ impl NetNs {
         listening.with_context(|| format!("{at} in {}", self.name()))
     }
 
-    /// Moves this thread, and programs it starts, into the network namespace until the guard is dropped.
+    /// Moves this thread, and commands that it starts, into the network namespace until the guard is dropped.
     ///
-    /// Other threads and the mounts stay.
+    /// Other threads and the mounts stay. [`Launch::spawn`] starts programs on another thread, so they need [`Launch::inside`].
     ///
     /// # Errors
     /// The namespace is gone, or this process is no longer root.

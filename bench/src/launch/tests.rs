@@ -51,3 +51,24 @@ async fn role_that_ends_early_is_reported_with_the_end_of_its_log() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn role_starts_in_the_network_of_its_side() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let launcher = Launcher::new(false, None, dir.path().to_owned())
+        .await
+        .unwrap();
+    let entrance = |side: &str| ["env".into(), format!("SIDE={side}").into()].into();
+    let launcher = launcher.between(Sides {
+        hub: entrance("hub"),
+        site: entrance("site"),
+    });
+    let tell = |name: &str| Spec::new(name, "sh").args(["-c", "printf %s $SIDE > $0"]);
+    for (spec, side) in [(tell("near"), "hub"), (tell("far").at_site(), "site")] {
+        let told = dir.path().join(side);
+        let mut role = launcher.run(&spec.arg(&told)).unwrap();
+        let status = role.process.wait(READY_DEADLINE).await.unwrap();
+        assert!(status.success(), "{side}: {status}");
+        assert_eq!(std::fs::read_to_string(&told).unwrap(), side);
+    }
+}

@@ -139,9 +139,8 @@ impl RunTurns {
     async fn far_away(&self, path: Path, stage: &mut Stage<'_>) -> anyhow::Result<()> {
         let folder = stage.folder(path.name())?;
         let network = BenchNetwork::build(&folder).await?;
-        let launcher = stage.free.launcher.with_site(network.site());
-        // This thread, and with it hubs, clients and commands, moves to the hub's side. Only the site's
-        // programs run elsewhere.
+        let launcher = stage.free.launcher.between(network.sides());
+        // This thread, and with it its own connections and commands, moves to the hub's side.
         let inside = network.enter()?;
         let bed = Bed::make(&launcher, &folder, stage.built.clone()).await?;
         let bed = bed.with_legs(stage.pace.legs);
