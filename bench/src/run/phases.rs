@@ -2,6 +2,8 @@
 
 use std::{io::Write as _, time::Duration};
 
+use anyhow::ensure;
+
 use super::{
     anew,
     stage::Stage,
@@ -47,8 +49,16 @@ impl Phases {
         Self(phases)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Refuses a name in `only` that chooses nothing: such a run would measure less than was asked.
+    pub(super) fn check_names(&self, only: &[String]) -> anyhow::Result<()> {
+        let titles: Vec<&Title> = self.0.iter().flat_map(Phase::titles).collect();
+        for name in only {
+            ensure!(
+                titles.iter().any(|title| has_words(title, name)),
+                "--only {name}: no scenario is called that or begins with these words; `--list` without `--only` names all"
+            );
+        }
+        Ok(())
     }
 
     pub(super) fn list(&self, kinds: &[Kind], pace: Pace) -> anyhow::Result<()> {
@@ -113,11 +123,13 @@ impl Phase {
 
 /// `true` if `only` contains the name or its first words.
 fn wanted(only: &[String], title: &Title) -> bool {
-    only.is_empty()
-        || only.iter().any(|prefix| {
-            let rest = title.name.strip_prefix(prefix.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-        })
+    only.is_empty() || only.iter().any(|words| has_words(title, words))
+}
+
+/// `true` if the name is `words`, or has them as its first words.
+fn has_words(title: &Title, words: &str) -> bool {
+    let rest = title.name.strip_prefix(words);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 #[cfg(test)]
@@ -145,6 +157,19 @@ mod tests {
         );
         assert_eq!(names(&["idle"]), ["idle-1000", "storm-1000"]);
         assert!(names(&["nothing"]).is_empty());
+    }
+
+    #[test]
+    fn name_that_chooses_nothing_is_refused_beside_others() {
+        let check = |only: &[&str]| {
+            let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
+            Phases::chosen(&only, &[1000], &[1000]).check_names(&only)
+        };
+        assert!(check(&[]).is_ok());
+        assert!(check(&["get-1k-c1", "down"]).is_ok());
+        let refused = check(&["down", "get-1k-c"]).unwrap_err().to_string();
+        assert!(refused.contains("--only get-1k-c:"), "{refused}");
+        assert!(check(&["idle-5000"]).is_err());
     }
 
     #[test]
