@@ -6,11 +6,12 @@ use std::time::Duration;
 
 /// Share of an outage that a reconnect may add to it: one fortieth.
 const OUTAGE_FRACTION: u32 = 40;
+/// Maximum delay of a reconnect after a short outage.
+const SHORT_OUTAGE_DELAY: Duration = Duration::from_millis(750);
 
 /// Window that doubles with each failure up to its maximum. A delay is anywhere inside it.
 #[derive(Debug, Clone)]
 pub(crate) struct Backoff {
-    min: Duration,
     window: ExponentialDelay,
     /// Sum of the delays since the hub last answered.
     outage: Duration,
@@ -19,7 +20,6 @@ pub(crate) struct Backoff {
 impl Backoff {
     pub(crate) const fn new(min: Duration, max: Duration) -> Self {
         Backoff {
-            min,
             window: ExponentialDelay::new(min, max),
             outage: Duration::ZERO,
         }
@@ -33,7 +33,7 @@ impl Backoff {
     /// Next delay before a dial to a hub. After a short outage agents reconnect soon. The window is at least
     /// `width` wide from the first attempt on, as the hub requests.
     pub(crate) fn next_for_hub(&mut self, width: Duration, chance: f64) -> Duration {
-        let soon = (self.outage / OUTAGE_FRACTION).max(3 * self.min);
+        let soon = (self.outage / OUTAGE_FRACTION).max(SHORT_OUTAGE_DELAY);
         let wait = between(
             Duration::ZERO,
             self.window.next_delay().min(soon).max(width),
@@ -119,9 +119,7 @@ mod tests {
             away += wait;
         }
         for (away, wait) in &waits {
-            let most = (*away / 40)
-                .max(Duration::from_millis(750))
-                .min(BACKOFF_MAX);
+            let most = (*away / 40).max(SHORT_OUTAGE_DELAY).min(BACKOFF_MAX);
             assert!(*wait <= most, "{wait:?} after {away:?}");
         }
         assert_eq!(waits.last().unwrap().1, BACKOFF_MAX);

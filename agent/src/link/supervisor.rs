@@ -26,7 +26,8 @@ use crate::{
     identity::Identity,
 };
 
-const RECONNECT_BACKOFF_MIN: Duration = Duration::from_millis(250);
+/// Maximum delay of the first dial after a lost link. A hub with many agents asks for more.
+const RECONNECT_BACKOFF_MIN: Duration = Duration::from_millis(50);
 const RECONNECT_BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// Maximum delay after failures that only a person, or time, removes.
 const SLOW_BACKOFF_MAX: Duration = Duration::from_secs(60);

@@ -42,7 +42,6 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_READY_BODY: usize = 256;
 /// Reconnect spread per agent. A core establishes a session in half a millisecond.
 const SPREAD_PER_AGENT: Duration = Duration::from_micros(750);
-const MIN_SPREAD: Duration = Duration::from_millis(250);
 
 /// Probes until the session ends.
 pub(crate) async fn run(hub: &Hub, entry: &Arc<SessionEntry>) {
@@ -182,7 +181,7 @@ impl Observed {
 
 fn spread_millis(agents: usize) -> u64 {
     let agents = u32::try_from(agents).unwrap_or(u32::MAX);
-    let spread = SPREAD_PER_AGENT.saturating_mul(agents).max(MIN_SPREAD);
+    let spread = SPREAD_PER_AGENT.saturating_mul(agents);
     u64::try_from(spread.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -271,7 +270,7 @@ mod tests {
 
     #[test]
     fn reconnect_spread_grows_with_the_number_of_agents() {
-        for (agents, millis) in [(0, 250), (100, 250), (5_000, 3_750), (100_000, 75_000)] {
+        for (agents, millis) in [(0, 0), (100, 75), (5_000, 3_750), (100_000, 75_000)] {
             assert_eq!(spread_millis(agents), millis, "{agents}");
         }
         assert_eq!(spread_millis(usize::MAX), 3_221_225_471);
