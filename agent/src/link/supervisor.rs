@@ -29,7 +29,8 @@ use crate::{
 /// Maximum delay of the first dial after a lost link. A hub with many agents asks for more.
 const RECONNECT_BACKOFF_MIN: Duration = Duration::from_millis(50);
 const RECONNECT_BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// Maximum delay after failures that only a person, or time, removes.
+/// Minimum and maximum delay after failures that only a person, or time, removes.
+const SLOW_DELAY_MIN: Duration = Duration::from_millis(250);
 const SLOW_BACKOFF_MAX: Duration = Duration::from_secs(60);
 
 pub(super) type SupervisorState = LinkPhase<Box<NewSession>, Box<ServingSession>>;
@@ -164,7 +165,7 @@ impl LinkSupervisor {
             Retry::Soon => self
                 .backoff
                 .next_for_hub(self.context.reconnect_spread.get(), chance()),
-            Retry::Slowly => self.slow_backoff.next(chance()).max(RECONNECT_BACKOFF_MIN),
+            Retry::Slowly => self.slow_backoff.next(chance()).max(SLOW_DELAY_MIN),
             Retry::After(delay) => delay,
         }
     }
