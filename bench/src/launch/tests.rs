@@ -1,5 +1,10 @@
 use super::*;
 
+async fn unpinned(logs: &tempfile::TempDir) -> Launcher {
+    let logs = logs.path().to_owned();
+    Launcher::new(false, None, logs).await.unwrap()
+}
+
 #[test]
 fn allowed_cores_are_read_from_a_list_of_ranges() {
     let listed = |list: &str| listed_cores(&format!("Name:\tx\nCpus_allowed_list:\t{list}\n"));
@@ -34,9 +39,7 @@ async fn another_core_is_one_that_this_process_may_use() {
 #[tokio::test]
 async fn role_that_ends_early_is_reported_with_the_end_of_its_log() {
     let dir = tempfile::TempDir::new().unwrap();
-    let launcher = Launcher::new(false, None, dir.path().to_owned())
-        .await
-        .unwrap();
+    let launcher = unpinned(&dir).await;
     let spec = Spec::new("luckless", "sh").args(["-c", "echo no such luck >&2; exit 3"]);
     let mut role = launcher.run(&spec).unwrap();
     let error = role
@@ -55,9 +58,7 @@ async fn role_that_ends_early_is_reported_with_the_end_of_its_log() {
 #[tokio::test]
 async fn role_starts_in_the_network_of_its_side() {
     let dir = tempfile::TempDir::new().unwrap();
-    let launcher = Launcher::new(false, None, dir.path().to_owned())
-        .await
-        .unwrap();
+    let launcher = unpinned(&dir).await;
     let entrance = |side: &str| ["env".into(), format!("SIDE={side}").into()].into();
     let launcher = launcher.between(Sides {
         hub: entrance("hub"),
