@@ -7,10 +7,11 @@
 //!
 //! Over a near path the limit of bytes in flight shrinks when the round trip grows. Over a far path
 //! round trips grow for other reasons, too: TCP slow start, and retransmissions that hold back
-//! later data. There the limit follows the bandwidth estimate ([`BandwidthEstimate`]), so that a TCP with data to
-//! send determines the rate.
+//! later data. There the limit follows the bandwidth estimate ([`BandwidthEstimate`]), so that a
+//! TCP with data to send determines the rate, and bulk has a pace ([`BulkPace`]).
 
 mod bandwidth;
+mod pace;
 
 use std::{
     collections::VecDeque,
@@ -24,7 +25,10 @@ use crate::path::FAR_RTT;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use self::bandwidth::BandwidthEstimate;
+use self::{
+    bandwidth::{BandwidthEstimate, Delivery},
+    pace::BulkPace,
+};
 use crate::{limits::SILENCE_TIMEOUT, websocket::SocketRole};
 
 /// Interval of probes while anything is sent; windows are sized by the result.
@@ -57,19 +61,26 @@ const MAX_RTT_AGE_MOVED: Duration = Duration::from_secs(2);
 struct AckProbe {
     count: u64,
     at: Instant,
+    /// Time for which the bytes in flight had been sent: since the probe that was acknowledged last.
+    sending: Duration,
     /// Bytes in flight when it was sent.
     flight: u64,
+    /// Bulk before it was held back by its pace.
+    held: bool,
 }
 
 pub(crate) struct CongestionControl {
     out: VecDeque<AckProbe>,
     /// Count of the last probe sent.
     probed: u64,
+    /// Time at which the probe acknowledged last was sent.
+    acknowledged: Option<Instant>,
     /// Limit of bytes in flight for bulk, and its upper bound.
     limit: u64,
     most: u64,
     least: Option<Duration>,
     bandwidth: Box<BandwidthEstimate>,
+    pace: BulkPace,
     /// Time of the last round trip close to the smallest.
     near: Instant,
     /// Bulk waits until everything is acknowledged and one probe has measured the empty path.
@@ -122,10 +133,12 @@ impl CongestionControl {
         CongestionControl {
             out: VecDeque::new(),
             probed: sent,
+            acknowledged: None,
             limit: INITIAL_LIMIT,
             most: most.max(MIN_LIMIT),
             least: None,
             bandwidth: Box::new(BandwidthEstimate::new()),
+            pace: BulkPace::new(sent, now),
             near: now,
             draining: false,
             shrunk: None,
@@ -183,7 +196,7 @@ impl CongestionControl {
 
     /// Bytes of bulk that may be sent in addition to `flight`.
     pub(crate) fn bulk_room(&self, flight: u64) -> usize {
-        if self.draining {
+        if self.draining || self.pace.is_held() {
             return 0;
         }
         usize::try_from(self.limit.saturating_sub(flight)).unwrap_or(usize::MAX)
@@ -191,6 +204,8 @@ impl CongestionControl {
 
     /// Decides after each message whether a probe is due.
     pub(crate) fn due(&mut self, sent: u64, flight: u64, now: Instant) -> Due {
+        let best = self.bandwidth.tight_rate().filter(|_| self.is_far());
+        self.pace.sent(sent, best, now);
         let unprobed = sent.saturating_sub(self.probed);
         if self.out.len() >= MAX_PROBES_IN_FLIGHT {
             return Due::Nothing;
@@ -229,19 +244,31 @@ impl CongestionControl {
         (self.probed, self.asked) = (count, Some(at));
         self.idle_delay = self.mean_idle_delay.mul_f64(0.9 + 0.2 * chance());
         self.due = at + self.idle_delay;
-        self.out.push_back(AckProbe { count, at, flight });
+        // Without a probe in flight the path was empty.
+        let sending = match self.acknowledged {
+            Some(before) if !self.out.is_empty() => at - before,
+            _ => Duration::ZERO,
+        };
+        self.out.push_back(AckProbe {
+            count,
+            at,
+            sending,
+            flight,
+            held: self.pace.take_was_held(),
+        });
     }
 
     /// Handles the acknowledgement of `count` bytes. It may cover several probes.
     pub(crate) fn answered(&mut self, count: u64) -> Result<(), UnknownProbe> {
         let at = self.out.iter().position(|probe| probe.count == count);
         let probe = at.and_then(|at| self.out.drain(..=at).next_back());
-        let AckProbe { at, flight, .. } = probe.ok_or(UnknownProbe)?;
+        let probe = probe.ok_or(UnknownProbe)?;
         let now = Instant::now();
-        let rtt = now - at;
+        let rtt = now - probe.at;
+        self.acknowledged = Some(probe.at);
         self.rtt = Some(rtt);
         self.smooth = Some(self.smooth.map_or(rtt, |smooth| (3 * smooth + rtt) / 4));
-        if flight < MIN_LIMIT {
+        if probe.flight < MIN_LIMIT {
             // It has met no queue of ours.
             if now - self.near > self.queue_time(rtt) {
                 if !self.is_far() {
@@ -251,7 +278,7 @@ impl CongestionControl {
             }
             self.draining = false;
         }
-        self.adapt(now, at, flight, count);
+        self.adapt(now, &probe);
         Ok(())
     }
 
@@ -265,8 +292,8 @@ impl CongestionControl {
         }
     }
 
-    fn adapt(&mut self, now: Instant, sent: Instant, flight: u64, count: u64) {
-        let rtt = now - sent;
+    fn adapt(&mut self, now: Instant, probe: &AckProbe) {
+        let (rtt, flight) = (now - probe.at, probe.flight);
         let least = self.least.map_or(rtt, |least| least.min(rtt));
         self.least = Some(least);
         let queue = if self.interactive {
@@ -278,8 +305,15 @@ impl CongestionControl {
         let full = flight >= self.limit / 2;
         let far = least >= FAR_RTT;
         if far {
-            let flight = (flight, self.probed, full);
-            self.bandwidth.answered(flight, count, rtt, now);
+            let delivery = Delivery {
+                flight,
+                // After a repeat of TCP much is acknowledged at once that has taken longer.
+                time: rtt.max(probe.sending),
+                count: probe.count,
+                sent: self.probed,
+                full: full || probe.held,
+            };
+            self.bandwidth.delivered(&delivery, now);
         }
         if rtt < target {
             self.near = now;
@@ -292,7 +326,7 @@ impl CongestionControl {
                 };
                 self.limit += self.limit / step;
             }
-        } else if self.shrunk.is_none_or(|shrunk| sent >= shrunk) {
+        } else if self.shrunk.is_none_or(|shrunk| probe.at >= shrunk) {
             // Bytes in flight divided by the round trip are the path's rate. Move half-way to the
             // flight with the target round trip.
             let part = (1.0 + target.as_secs_f64() / rtt.as_secs_f64()) / 2.0;
@@ -326,11 +360,15 @@ impl CongestionControl {
                 // It is sent in this round, which polls again.
                 return Ok(());
             }
+            if self.pace.release(now) {
+                cx.waker().wake_by_ref();
+            }
             let next = if self.due <= now {
                 dead
             } else {
                 dead.min(self.due)
             };
+            let next = self.pace.release_time().map_or(next, |at| next.min(at));
             // Each message moves the deadline, and the timer follows seldom.
             let set = self.timer.deadline();
             if self.timer.is_elapsed() || next < set || next > set + MAX_TIMER_LAG {

@@ -7,7 +7,7 @@
 //! generous one, the excess was not standing in a queue; then the limit is generous again for a
 //! while.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use tokio::time::Instant;
 
@@ -19,26 +19,60 @@ const MIN_STARTUP_LIMIT: u64 = 512 * 1024;
 const GENEROUS_FACTOR: f64 = 4.0;
 /// Data for TCP beyond the BDP under a tight limit, in bytes: two messages.
 const TIGHT_EXTRA_BYTES: u64 = 32 * 1024;
-/// Startup ends after so many round trips without a rate higher by [`GROWTH_FACTOR`].
+/// Startup ends after so many round trips without a rate higher by [`GROWTH_FACTOR`]. The average
+/// rate of a generous limit is one of as many at least.
 const PLATEAU_ROUNDS: u32 = 3;
 const GROWTH_FACTOR: f64 = 1.25;
+/// Round trips until a tight limit has its effect: queues drain, and TCP repeats what a generous
+/// flight has lost.
+const SETTLE_ROUNDS: u32 = 4;
+/// Round trips after these, by which a tight limit is judged.
+const TRIAL_ROUNDS: u32 = 8;
 /// A rate below this share of the generous one shows that the limit is too tight.
 const TOO_TIGHT_SHARE: f64 = 0.85;
-/// The best rate is forgotten after this many round trips, at the latest after twice as many.
+/// The best rate is forgotten after this many full round trips, at the latest after twice as many.
 const BEST_RATE_ROUNDS: u32 = 6;
-/// Duration of a generous phase.
+/// Round trips without a full flight that are a pause.
+const PAUSE_ROUNDS: u32 = 4;
+/// Duration of a generous phase. It doubles each time, until a tight limit suffices again.
 const GENEROUS_TIME: Duration = Duration::from_secs(30);
-/// Idle time after which TCP returns to slow start, as most do (RFC 5681, 4.1).
-const SLOW_START_IDLE: Duration = Duration::from_secs(1);
+const MAX_GENEROUS_TIME: Duration = Duration::from_mins(8);
 
+/// What an acknowledged probe shows.
+pub(super) struct Delivery {
+    /// Bytes in flight when the probe was sent, and the time that they took.
+    pub(super) flight: u64,
+    pub(super) time: Duration,
+    /// Count of the probe, and of the bytes sent up to now.
+    pub(super) count: u64,
+    pub(super) sent: u64,
+    /// Only the limit and the pace kept bulk from filling the path further.
+    pub(super) full: bool,
+}
+
+#[derive(Clone, Copy)]
 enum BandwidthPhase {
-    /// Generous until the rate stops growing: the best rate at its last growth, and the rounds
-    /// since.
-    Beginning(f64, u32),
-    /// Tight, for so many rounds. First the average rate of the generous phase.
-    Enough(f64, u32),
+    /// Generous until the rate stops growing: the best rate at its last growth.
+    Beginning(f64),
+    /// Tight: the average rate of the generous phase before, and whether a trial has shown that it
+    /// suffices.
+    Enough(f64, bool),
     /// Generous until then, because the tight limit cost bandwidth.
     Plenty(Instant),
+}
+
+/// Full rounds without a pause, and the time and count from which their average rate is taken.
+struct FullRounds {
+    number: u32,
+    last: Instant,
+    since: Instant,
+    from: u64,
+}
+
+impl FullRounds {
+    fn average(&self, now: Instant, count: u64) -> f64 {
+        (count - self.from) as f64 / (now - self.since).as_secs_f64().max(1e-6)
+    }
 }
 
 pub(super) struct BandwidthEstimate {
@@ -48,23 +82,22 @@ pub(super) struct BandwidthEstimate {
     rounds: u32,
     /// Bytes sent when the present round began: an acknowledgement of more begins the next.
     round: u64,
-    /// Start of the average: time and count.
-    since: Option<(Instant, u64)>,
-    /// Startup has ended once.
-    known: bool,
-    /// Time of the last full flight.
-    full: Option<Instant>,
+    /// A flight of the present round was full.
+    filled: bool,
+    /// Duration of the next generous phase.
+    generous_time: Duration,
+    full: Option<FullRounds>,
 }
 
 impl BandwidthEstimate {
     pub(super) fn new() -> Self {
         BandwidthEstimate {
-            phase: BandwidthPhase::Beginning(0.0, 0),
+            phase: BandwidthPhase::Beginning(0.0),
             best: [0.0; 2],
             rounds: 0,
             round: 0,
-            since: None,
-            known: false,
+            filled: false,
+            generous_time: GENEROUS_TIME,
             full: None,
         }
     }
@@ -74,36 +107,24 @@ impl BandwidthEstimate {
         now.max(before)
     }
 
-    /// Handles an acknowledged probe at `count`: `flight` bytes when it was sent, `sent` bytes up
-    /// to now, and whether the flight was `full`.
-    pub(super) fn answered(
-        &mut self,
-        (flight, sent, full): (u64, u64, bool),
-        count: u64,
-        rtt: Duration,
-        now: Instant,
-    ) {
+    pub(super) fn delivered(&mut self, delivery: &Delivery, now: Instant) {
         let [best, _] = &mut self.best;
-        // All of it was received within that time.
-        *best = best.max(flight as f64 / rtt.as_secs_f64().max(1e-6));
-        if full
-            && self
-                .full
-                .replace(now)
-                .is_none_or(|last| now - last > SLOW_START_IDLE)
-        {
-            (self.phase, self.since) = (BandwidthPhase::Beginning(0.0, 0), None);
-        }
-        if count < self.round {
+        let &Delivery { flight, time, .. } = delivery;
+        *best = best.max(flight as f64 / time.as_secs_f64().max(1e-6));
+        self.filled |= delivery.full;
+        if delivery.count < self.round {
             return;
         }
-        self.round = sent;
-        // A flight below the limit says nothing about the capacity of the path.
-        if full {
-            self.judge(now, count);
-        } else {
-            self.since = None;
+        self.round = delivery.sent;
+        // Flights below the limit say nothing about the capacity of the path.
+        if !mem::take(&mut self.filled) {
+            return;
         }
+        let pause = |full: &FullRounds| now - full.last > PAUSE_ROUNDS * time;
+        if self.full.as_ref().is_some_and(pause) {
+            self.full = None;
+        }
+        self.judge(now, delivery.count);
         self.rounds += 1;
         if self.rounds >= BEST_RATE_ROUNDS {
             let [best, _] = self.best;
@@ -111,43 +132,78 @@ impl BandwidthEstimate {
         }
     }
 
-    /// Evaluates the end of a round.
+    /// Evaluates the end of a full round.
     fn judge(&mut self, now: Instant, count: u64) {
         let best = self.best();
-        let (since, from) = *self.since.get_or_insert((now, count));
-        let average = (count - from) as f64 / (now - since).as_secs_f64().max(1e-6);
-        let next = match &mut self.phase {
-            BandwidthPhase::Beginning(reached, _) if best > *reached * GROWTH_FACTOR => {
-                BandwidthPhase::Beginning(best, 0)
-            }
-            BandwidthPhase::Beginning(_, same) if *same < PLATEAU_ROUNDS => {
-                *same += 1;
-                return;
-            }
-            BandwidthPhase::Enough(plenty, rounds) => {
-                *rounds += 1;
-                if *rounds < 2 * BEST_RATE_ROUNDS || average > *plenty * TOO_TIGHT_SHARE {
-                    return;
-                }
-                BandwidthPhase::Plenty(now + GENEROUS_TIME)
-            }
-            BandwidthPhase::Plenty(until) if now < *until => return,
-            BandwidthPhase::Beginning(..) | BandwidthPhase::Plenty(_) => {
-                self.known = true;
-                BandwidthPhase::Enough(average, 0)
-            }
+        let first = FullRounds {
+            number: 0,
+            last: now,
+            since: now,
+            from: count,
         };
-        (self.phase, self.since) = (next, Some((now, count)));
+        let Some(full) = &mut self.full else {
+            self.full = Some(first);
+            return;
+        };
+        (full.number, full.last) = (full.number + 1, now);
+        let average = full.average(now, count);
+        match self.phase {
+            BandwidthPhase::Beginning(reached) if best > reached * GROWTH_FACTOR => {
+                (self.phase, self.full) = (BandwidthPhase::Beginning(best), Some(first));
+            }
+            BandwidthPhase::Plenty(until) if now < until => {}
+            BandwidthPhase::Beginning(_) | BandwidthPhase::Plenty(_) => {
+                if full.number >= PLATEAU_ROUNDS {
+                    self.phase = BandwidthPhase::Enough(average, false);
+                    self.full = Some(first);
+                    self.keep_best();
+                }
+            }
+            BandwidthPhase::Enough(..) if full.number == SETTLE_ROUNDS => {
+                (full.since, full.from) = (now, count);
+                self.keep_best();
+            }
+            BandwidthPhase::Enough(..) if full.number < SETTLE_ROUNDS + TRIAL_ROUNDS => {}
+            BandwidthPhase::Enough(plenty, _) if average > plenty * TOO_TIGHT_SHARE => {
+                self.phase = BandwidthPhase::Enough(plenty, true);
+                self.generous_time = GENEROUS_TIME;
+                self.full = Some(FullRounds {
+                    number: SETTLE_ROUNDS,
+                    ..first
+                });
+            }
+            // TCP may have paused: BBR does so for 200 ms to measure the round trip.
+            BandwidthPhase::Enough(plenty, true) => {
+                self.phase = BandwidthPhase::Enough(plenty, false);
+                self.full = Some(first);
+            }
+            BandwidthPhase::Enough(_, false) => {
+                self.phase = BandwidthPhase::Plenty(now + self.generous_time);
+                self.generous_time = (2 * self.generous_time).min(MAX_GENEROUS_TIME);
+                self.full = Some(first);
+            }
+        }
+    }
+
+    /// Forgets the best rate not before the next [`BEST_RATE_ROUNDS`] have passed.
+    fn keep_best(&mut self) {
+        (self.best, self.rounds) = ([self.best(); 2], 0);
+    }
+
+    /// Best rate in bytes per second, while the limit is tight.
+    pub(super) fn tight_rate(&self) -> Option<f64> {
+        matches!(self.phase, BandwidthPhase::Enough(..)).then(|| self.best())
     }
 
     /// Lower bound of the limit; `least` is the round trip of an empty path, `target` that of a
     /// just filled one.
     pub(super) fn flight(&self, least: Duration, target: Duration) -> u64 {
         let best = self.best();
-        if let BandwidthPhase::Enough(..) = self.phase {
-            return (best * target.as_secs_f64()) as u64 + TIGHT_EXTRA_BYTES;
+        let generous = (best * least.as_secs_f64() * GENEROUS_FACTOR) as u64;
+        match self.phase {
+            BandwidthPhase::Enough(..) => (best * target.as_secs_f64()) as u64 + TIGHT_EXTRA_BYTES,
+            BandwidthPhase::Beginning(_) => generous.max(MIN_STARTUP_LIMIT),
+            BandwidthPhase::Plenty(_) => generous,
         }
-        let start = if self.known { 0 } else { MIN_STARTUP_LIMIT };
-        start.max((best * least.as_secs_f64() * GENEROUS_FACTOR) as u64)
     }
 }

@@ -1,4 +1,4 @@
-use std::future::poll_fn;
+use std::{future::poll_fn, task::Waker};
 
 use tokio::time::advance;
 
@@ -52,12 +52,29 @@ impl EmulatedPath {
         }
     }
 
+    /// Waits until everything is acknowledged and for `pause`, and exchanges a small message.
+    async fn exchange_one_message(&mut self, pause: Duration) {
+        while let Some((at, count)) = self.answers.pop_front() {
+            advance(at.saturating_duration_since(Instant::now())).await;
+            self.congestion.answered(count).unwrap();
+        }
+        advance(pause).await;
+        self.sent += 1000;
+        self.acknowledged = self.sent;
+        self.congestion.sent(self.sent, 1000);
+        advance(self.rtt).await;
+        self.congestion.answered(self.sent).unwrap();
+    }
+
     /// Runs for `time`; returns the delivered bytes and the longest round trip.
     async fn run(&mut self, time: Duration) -> (u64, Duration) {
         let (end, before) = (Instant::now() + time, self.acknowledged);
         let mut longest = Duration::ZERO;
         loop {
             self.send();
+            if self.congestion.wait_for_pace(self.answers.front()).await {
+                continue;
+            }
             let (at, count) = self.answers.pop_front().expect("a probe is always out");
             if at > end {
                 self.answers.push_front((at, count));
@@ -68,6 +85,22 @@ impl EmulatedPath {
             self.congestion.answered(count).unwrap();
             longest = longest.max(self.congestion.rtt().unwrap());
         }
+    }
+}
+
+impl CongestionControl {
+    /// Waits until bulk may go on, if that is before the `next` acknowledgement.
+    async fn wait_for_pace(&mut self, next: Option<&(Instant, u64)>) -> bool {
+        let Some(at) = self.pace.release_time() else {
+            return false;
+        };
+        if next.is_some_and(|(next, _)| *next < at) {
+            return false;
+        }
+        advance(at.saturating_duration_since(Instant::now())).await;
+        let mut cx = Context::from_waker(Waker::noop());
+        self.poll(&mut cx, false, Instant::now()).unwrap();
+        true
     }
 }
 

@@ -98,6 +98,11 @@ impl Tcp {
                     break;
                 }
             }
+            if let Some(congestion) = &mut congestion
+                && congestion.wait_for_pace(self.answers.front()).await
+            {
+                continue;
+            }
             let (at, mut count) = self.answers.pop_front().expect("a probe is always out");
             // Acknowledgements of one instant are handled together.
             while let Some((_, later)) = self.answers.pop_front_if(|(other, _)| *other <= at) {
@@ -168,6 +173,43 @@ async fn a_far_path_that_is_full_has_no_long_queue() {
     let (delivered, longest) = path.run(10 * ONE_SECOND).await;
     assert!(delivered as f64 > 0.95 * 10.0 * 20e6, "{delivered}");
     assert!(longest < Duration::from_millis(75), "{longest:?}");
+}
+
+/// The path is known then: a flight of several times the BDP could overflow its queue.
+#[tokio::test(start_paused = true)]
+async fn bulk_after_a_pause_makes_no_long_queue() {
+    let mut path = EmulatedPath::new(Duration::from_millis(60), 20e6);
+    path.run(10 * ONE_SECOND).await;
+    for pause in [Duration::from_millis(1), ONE_SECOND, 40 * ONE_SECOND] {
+        path.exchange_one_message(pause).await;
+        let (delivered, longest) = path.run(5 * ONE_SECOND).await;
+        assert!(
+            delivered as f64 > 0.9 * 5.0 * 20e6,
+            "{pause:?}: {delivered}"
+        );
+        // The flight of a full path, sent over an empty one at one and a half times its rate.
+        assert!(
+            longest < Duration::from_millis(100),
+            "{pause:?}: {longest:?}"
+        );
+    }
+}
+
+/// BBR sends next to nothing for 200 ms, every ten seconds.
+#[tokio::test(start_paused = true)]
+async fn pauses_of_tcp_make_no_long_queue() {
+    let mut path = EmulatedPath::new(Duration::from_millis(60), 20e6);
+    for second in 0..60 {
+        path.run(10 * ONE_SECOND + second * Duration::from_millis(17))
+            .await;
+        path.free = path.free.max(Instant::now()) + Duration::from_millis(200);
+        path.run(ONE_SECOND).await;
+        let (_, longest) = path.run(ONE_SECOND).await;
+        assert!(
+            longest < Duration::from_millis(100),
+            "{second}: {longest:?}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
