@@ -204,7 +204,11 @@ impl CongestionControl {
 
     /// Decides after each message whether a probe is due.
     pub(crate) fn due(&mut self, sent: u64, flight: u64, now: Instant) -> Due {
-        let best = self.bandwidth.tight_rate().filter(|_| self.is_far());
+        let best = if self.is_far() {
+            self.bandwidth.tight_rate()
+        } else {
+            None
+        };
         self.pace.sent(sent, best, now);
         let unprobed = sent.saturating_sub(self.probed);
         if self.out.len() >= MAX_PROBES_IN_FLIGHT {

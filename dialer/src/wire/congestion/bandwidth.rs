@@ -107,6 +107,7 @@ impl BandwidthEstimate {
         now.max(before)
     }
 
+    /// Updates the best rate, and evaluates each round at its end.
     pub(super) fn delivered(&mut self, delivery: &Delivery, now: Instant) {
         let [best, _] = &mut self.best;
         let &Delivery { flight, time, .. } = delivery;

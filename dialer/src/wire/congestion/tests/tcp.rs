@@ -199,16 +199,13 @@ async fn bulk_after_a_pause_makes_no_long_queue() {
 #[tokio::test(start_paused = true)]
 async fn pauses_of_tcp_make_no_long_queue() {
     let mut path = EmulatedPath::new(Duration::from_millis(60), 20e6);
-    for second in 0..60 {
-        path.run(10 * ONE_SECOND + second * Duration::from_millis(17))
+    for pause in 0..60 {
+        path.run(10 * ONE_SECOND + pause * Duration::from_millis(17))
             .await;
         path.free = path.free.max(Instant::now()) + Duration::from_millis(200);
         path.run(ONE_SECOND).await;
         let (_, longest) = path.run(ONE_SECOND).await;
-        assert!(
-            longest < Duration::from_millis(100),
-            "{second}: {longest:?}"
-        );
+        assert!(longest < Duration::from_millis(100), "{pause}: {longest:?}");
     }
 }
 
