@@ -1,8 +1,8 @@
 //! Receive window of a stream, and the budget shared by all windows of a session.
 //!
 //! A window starts at the fixed 256 KiB of yamux, grows to 1 MiB while its reader keeps up, and
-//! shrinks when the stream goes quiet. Over a far path it grows to twice the bytes read per round
-//! trip. A granted window cannot be taken back, so a stopped reader holds the data in flight and at
+//! shrinks when the stream goes quiet. Over a far path it grows further, to twice the bytes read per
+//! round trip. A granted window cannot be taken back, so a stopped reader holds the data in flight and at
 //! most as much again.
 
 use std::time::Duration;
@@ -158,7 +158,12 @@ impl Window {
         let took = now - since;
         self.taken = self.taken.saturating_add(read);
         if took < round_trip {
-            return self.size;
+            // Half a window within a round trip: the window is what limits this reader.
+            return if self.taken >= self.size / 2 {
+                self.size.max(MAX_NEAR_WINDOW)
+            } else {
+                self.size
+            };
         }
         let share = round_trip.as_secs_f64() / took.as_secs_f64();
         let in_one = (f64::from(self.taken) * share) as u32;
@@ -279,6 +284,13 @@ mod tests {
             assert!((1.25..=2.1).contains(&times), "{millis} ms: {times}");
             assert_eq!(budget.committed, window.grown());
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn far_window_grows_within_the_first_round_trip() {
+        let mut window = Window::new();
+        flow(&mut window, Duration::from_millis(100), 25_000_000, 1).await;
+        assert_eq!(window.size, MAX_NEAR_WINDOW);
     }
 
     #[tokio::test(start_paused = true)]

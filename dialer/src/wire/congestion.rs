@@ -55,8 +55,9 @@ const MAX_PROBES_IN_FLIGHT: usize = 32;
 /// Age at which the smallest round trip is measured again, with an empty queue, if none has come
 /// near it.
 const MAX_RTT_AGE: Duration = Duration::from_secs(10);
-/// As [`MAX_RTT_AGE`], for a near path that seems to have become far. Little is sent until that is known.
-const MAX_RTT_AGE_MOVED: Duration = Duration::from_secs(2);
+/// As [`MAX_RTT_AGE`], for a near path that seems to have become far, or that others fill. Little is
+/// sent until that is known.
+const MAX_RTT_AGE_MOVED: Duration = Duration::from_millis(500);
 
 struct AckProbe {
     count: u64,
@@ -288,7 +289,7 @@ impl CongestionControl {
 
     /// Time for which round trips like this one are attributed to a queue.
     fn queue_time(&self, rtt: Duration) -> Duration {
-        let moved = |least| least < FAR_RTT && rtt > least + FAR_RTT;
+        let moved = |least| least < FAR_RTT && rtt >= FAR_RTT;
         if self.least.is_some_and(moved) {
             MAX_RTT_AGE_MOVED
         } else {
@@ -338,7 +339,11 @@ impl CongestionControl {
             self.shrunk = Some(now);
         }
         if far {
-            self.limit = self.limit.max(self.bandwidth.flight(least, target));
+            self.limit = self.limit.max(self.bandwidth.flight(
+                least,
+                target,
+                self.smooth.unwrap_or(rtt),
+            ));
         }
         self.limit = self.limit.clamp(MIN_LIMIT, self.most);
         if now - self.near > self.queue_time(rtt) && flight >= MIN_LIMIT {

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 pub(super) const PROBES_PER_FLIGHT: u64 = 16;
 /// Smallest limit at startup, in bytes.
 const MIN_STARTUP_LIMIT: u64 = 512 * 1024;
-/// Generous limit, as a multiple of the BDP.
-const GENEROUS_FACTOR: f64 = 4.0;
+/// Generous limit, as a multiple of the BDP of an empty path.
+const GENEROUS_FACTOR: u32 = 4;
 /// Data for TCP beyond the BDP under a tight limit, in bytes: two messages.
 const TIGHT_EXTRA_BYTES: u64 = 32 * 1024;
 /// Startup ends after so many round trips without a rate higher by [`GROWTH_FACTOR`]. The average
@@ -197,14 +197,15 @@ impl BandwidthEstimate {
     }
 
     /// Lower bound of the limit; `least` is the round trip of an empty path, `target` that of a
-    /// just filled one.
-    pub(super) fn flight(&self, least: Duration, target: Duration) -> u64 {
+    /// just filled one, and `smoothed` the average of now.
+    pub(super) fn flight(&self, least: Duration, target: Duration, smoothed: Duration) -> u64 {
         let best = self.best();
-        let generous = (best * least.as_secs_f64() * GENEROUS_FACTOR) as u64;
+        let in_time = |time: Duration| (best * time.as_secs_f64()) as u64;
         match self.phase {
-            BandwidthPhase::Enough(..) => (best * target.as_secs_f64()) as u64 + TIGHT_EXTRA_BYTES,
-            BandwidthPhase::Beginning(_) => generous.max(MIN_STARTUP_LIMIT),
-            BandwidthPhase::Plenty(_) => generous,
+            BandwidthPhase::Enough(..) => in_time(target) + TIGHT_EXTRA_BYTES,
+            BandwidthPhase::Beginning(_) => in_time(GENEROUS_FACTOR * least).max(MIN_STARTUP_LIMIT),
+            // The queue of another flow counts, too: a limit below it would give way to that flow.
+            BandwidthPhase::Plenty(_) => in_time((GENEROUS_FACTOR * least).max(2 * smoothed)),
         }
     }
 }

@@ -14,6 +14,8 @@ struct EmulatedPath {
     acknowledged: u64,
     rtt: Duration,
     rate: f64,
+    /// Bytes that another flow keeps in the queue.
+    others: u64,
     /// Arrival of the last byte so far, and of the probes.
     free: Instant,
     answers: VecDeque<(Instant, u64)>,
@@ -27,6 +29,7 @@ impl EmulatedPath {
             acknowledged: 0,
             rtt,
             rate,
+            others: 0,
             free: Instant::now(),
             answers: VecDeque::new(),
         }
@@ -36,7 +39,9 @@ impl EmulatedPath {
         let message = 16_000;
         while self.congestion.bulk_room(self.sent - self.acknowledged) > 0 {
             self.sent += message;
-            let took = Duration::from_secs_f64(message as f64 / self.rate);
+            // The queue is first in, first out.
+            let share = 1.0 + self.others as f64 / (self.sent - self.acknowledged) as f64;
+            let took = Duration::from_secs_f64(message as f64 * share / self.rate);
             self.free = self.free.max(Instant::now()) + took;
             self.probe();
         }
@@ -47,7 +52,8 @@ impl EmulatedPath {
         let flight = self.sent - self.acknowledged;
         if self.congestion.due(self.sent, flight, Instant::now()) != Due::Nothing {
             self.congestion.sent(self.sent, flight);
-            let at = self.free.max(Instant::now()) + self.rtt;
+            let others = Duration::from_secs_f64(self.others as f64 / self.rate);
+            let at = self.free.max(Instant::now() + others) + self.rtt;
             self.answers.push_back((at, self.sent));
         }
     }

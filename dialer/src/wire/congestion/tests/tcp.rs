@@ -209,6 +209,19 @@ async fn pauses_of_tcp_make_no_long_queue() {
     }
 }
 
+/// A queue that stays however little is sent belongs to others.
+#[tokio::test(start_paused = true)]
+async fn bulk_does_not_give_way_to_the_queue_of_another_flow() {
+    for (rtt, others) in [(4, 100_000), (20, 1_000_000), (60, 3_000_000)] {
+        let mut path = EmulatedPath::new(Duration::from_millis(rtt), 20e6);
+        path.run(5 * ONE_SECOND).await;
+        path.others = others;
+        path.run(ONE_SECOND).await;
+        let (delivered, _) = path.run(5 * ONE_SECOND).await;
+        assert!(delivered as f64 > 0.3 * 5.0 * 20e6, "{rtt} ms: {delivered}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn near_path_that_becomes_far_is_detected_soon() {
     let mut path = EmulatedPath::new(Duration::from_millis(1), 20e6);
