@@ -17,6 +17,8 @@ pub(super) const PROBES_PER_FLIGHT: u64 = 16;
 const MIN_STARTUP_LIMIT: u64 = 512 * 1024;
 /// Generous limit, as a multiple of the BDP of an empty path.
 const GENEROUS_FACTOR: u32 = 4;
+/// As [`GENEROUS_FACTOR`], while the queue of another flow makes the path longer.
+const MAX_GENEROUS_FACTOR: u32 = 16;
 /// Data for TCP beyond the BDP under a tight limit, in bytes: two messages.
 const TIGHT_EXTRA_BYTES: u64 = 32 * 1024;
 /// Startup ends after so many round trips without a rate higher by [`GROWTH_FACTOR`]. The average
@@ -204,8 +206,11 @@ impl BandwidthEstimate {
         match self.phase {
             BandwidthPhase::Enough(..) => in_time(target) + TIGHT_EXTRA_BYTES,
             BandwidthPhase::Beginning(_) => in_time(GENEROUS_FACTOR * least).max(MIN_STARTUP_LIMIT),
-            // The queue of another flow counts, too: a limit below it would give way to that flow.
-            BandwidthPhase::Plenty(_) => in_time((GENEROUS_FACTOR * least).max(2 * smoothed)),
+            // Below the queue of another flow, the limit would give way to that flow.
+            BandwidthPhase::Plenty(_) => {
+                let (short, long) = (GENEROUS_FACTOR * least, MAX_GENEROUS_FACTOR * least);
+                in_time((2 * smoothed).clamp(short, long))
+            }
         }
     }
 }

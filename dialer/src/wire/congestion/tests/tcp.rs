@@ -222,6 +222,17 @@ async fn bulk_does_not_give_way_to_the_queue_of_another_flow() {
     }
 }
 
+/// Small messages wait behind it. After ten seconds the path is measured anew.
+#[tokio::test(start_paused = true)]
+async fn bulk_beside_the_queue_of_another_flow_has_a_bounded_flight() {
+    let mut path = EmulatedPath::new(Duration::from_millis(20), 4e6);
+    path.run(5 * ONE_SECOND).await;
+    path.others = 400_000;
+    path.run(5 * ONE_SECOND).await;
+    let flight = path.sent - path.acknowledged;
+    assert!(flight < 1_600_000, "{flight}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn near_path_that_becomes_far_is_detected_soon() {
     let mut path = EmulatedPath::new(Duration::from_millis(1), 20e6);
