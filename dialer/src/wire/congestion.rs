@@ -324,32 +324,37 @@ impl CongestionControl {
             self.near = now;
             // A flight below the limit says nothing about a larger one.
             if full {
-                let step = match (far, self.shrunk) {
-                    (true, _) => 16 * bandwidth::PROBES_PER_FLIGHT,
-                    (false, None) => 4,
-                    (false, Some(_)) => 16,
-                };
-                self.limit += self.limit / step;
+                self.grow(far);
             }
         } else if self.shrunk.is_none_or(|shrunk| probe.at >= shrunk) {
-            // Bytes in flight divided by the round trip are the path's rate. Move half-way to the
-            // flight with the target round trip.
-            let part = (1.0 + target.as_secs_f64() / rtt.as_secs_f64()) / 2.0;
-            self.limit = (self.limit as f64 * part) as u64;
-            self.shrunk = Some(now);
+            self.shrink(target.as_secs_f64() / rtt.as_secs_f64(), now);
         }
         if far {
-            self.limit = self.limit.max(self.bandwidth.flight(
-                least,
-                target,
-                self.smooth.unwrap_or(rtt),
-            ));
+            let smoothed = self.smooth.unwrap_or(rtt);
+            let flight = self.bandwidth.flight(least, target, smoothed);
+            self.limit = self.limit.max(flight);
         }
         self.limit = self.limit.clamp(MIN_LIMIT, self.most);
         if now - self.near > self.queue_time(rtt) && flight >= MIN_LIMIT {
             // Either the path has become longer, or the queue is not ours: measure an empty one.
             self.draining = true;
         }
+    }
+
+    fn grow(&mut self, far: bool) {
+        let step = match (far, self.shrunk) {
+            (true, _) => 16 * bandwidth::PROBES_PER_FLIGHT,
+            (false, None) => 4,
+            (false, Some(_)) => 16,
+        };
+        self.limit += self.limit / step;
+    }
+
+    /// Bytes in flight divided by the round trip are the path's rate. Moves half-way to the flight
+    /// with the target round trip, which is the `target` part of the present one.
+    fn shrink(&mut self, target: f64, now: Instant) {
+        self.limit = (self.limit as f64 * (1.0 + target) / 2.0) as u64;
+        self.shrunk = Some(now);
     }
 
     /// Runs the timer and schedules the next wake-up. Returns an error if the peer is dead;
