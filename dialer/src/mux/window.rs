@@ -1,9 +1,9 @@
 //! Receive window of a stream, and the budget shared by all windows of a session.
 //!
 //! A window starts at the fixed 256 KiB of yamux, grows to 1 MiB while its reader keeps up, and
-//! shrinks when the stream goes quiet. Over a far path it grows further, to twice the bytes read per
-//! round trip. A granted window cannot be taken back, so a stopped reader holds the data in flight and at
-//! most as much again.
+//! shrinks when the stream goes quiet. Over a far path it grows further, to twice the bytes read
+//! per round trip. A granted window cannot be taken back, so a stopped reader holds the data in
+//! flight and at most as much again.
 
 use std::time::Duration;
 

@@ -194,16 +194,22 @@ async fn ask_beside<T>(
 }
 
 /// A bulk stream beside a flow of plain TCP: neither starves the other, and small requests continue.
-async fn beside_other_tcp(millis: u64) -> anyhow::Result<()> {
+/// The session has been dialled over the first of the paths, and each of them has its turn.
+async fn beside_other_tcp(paths: &[u64]) -> anyhow::Result<()> {
     let most = Duration::from_secs(20);
     let stage = Stage::set().await?;
-    // From the first dial on, as in `beside_plain_tcp`.
-    stage.net.link(far(millis))?;
+    let first = *paths.first().context("no path")?;
+    stage.net.link(far(first))?;
     let _site = stage.agent(|agent| agent).await?;
-    stage.get_nodes().await?;
     let pod = stage.pod().await?;
     write_log(&stage, &pod, 512 * BYTES_PER_MIB)?;
-    for _ in 0..size("FAIRLEAD_NET_ROUNDS", 1, 5)? {
+    let rounds = size("FAIRLEAD_NET_ROUNDS", 1, 5)? as usize;
+    for &millis in paths
+        .iter()
+        .flat_map(|path| std::iter::repeat_n(path, rounds))
+    {
+        stage.net.link(far(millis))?;
+        stage.get_nodes().await?;
         let both = async {
             tokio::try_join!(
                 plain(&stage.net, u64::MAX, most),
@@ -228,15 +234,21 @@ async fn beside_other_tcp(millis: u64) -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn stream_shares_a_path_of_1_ms_with_other_tcp() -> anyhow::Result<()> {
-    beside_other_tcp(1).await
+    beside_other_tcp(&[1]).await
 }
 
 #[tokio::test]
 async fn stream_shares_a_path_of_20_ms_with_other_tcp() -> anyhow::Result<()> {
-    beside_other_tcp(20).await
+    beside_other_tcp(&[20]).await
 }
 
 #[tokio::test]
 async fn stream_shares_a_path_of_60_ms_with_other_tcp() -> anyhow::Result<()> {
-    beside_other_tcp(60).await
+    beside_other_tcp(&[60]).await
+}
+
+/// BBR learns of a longer path within ten seconds.
+#[tokio::test]
+async fn stream_shares_a_path_that_becomes_longer_with_other_tcp() -> anyhow::Result<()> {
+    beside_other_tcp(&[1, 20, 60]).await
 }
