@@ -81,9 +81,8 @@ impl FakeApi {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = Router::new().fallback(answer).with_state(world.clone());
-        tokio::spawn(async move { axum::serve(listener, router).await });
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.keep().join("config");
+        let path = folder.path().join("config");
         let text = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "one",
             "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
@@ -91,6 +90,11 @@ impl FakeApi {
             "users": [{"name": "u", "user": {"token": "agent"}}],
         });
         std::fs::write(&path, text.to_string()).unwrap();
+        tokio::spawn(async move {
+            // The kubeconfig stays as long as the server.
+            let _folder = folder;
+            axum::serve(listener, router).await
+        });
         let target = ApiServerConfig::Kubeconfig {
             path,
             context: None,

@@ -67,7 +67,6 @@ pub struct Joining {
 /// A running `fairlead dev`. Its folder is also the home directory of [`Hub::cli`].
 #[derive(Debug)]
 pub struct Hub {
-    folder: TempDir,
     ready: Ready,
     /// Command of a restart.
     again: Launch,
@@ -78,6 +77,8 @@ pub struct Hub {
     people: Option<NetNs>,
     /// Current process; a restart replaces it.
     pub process: Process,
+    // Dropped last: a running hub would write to its folder again.
+    folder: TempDir,
 }
 
 impl Hub {

@@ -30,6 +30,8 @@ struct BackedUp {
     identity: AgentIdentity,
     token: SecretString,
     open: String,
+    // Folder of the hub, which holds its files open.
+    _dir: TempDir,
 }
 
 async fn backed_up() -> BackedUp {
@@ -49,14 +51,13 @@ async fn backed_up() -> BackedUp {
     };
     let sink = Sink::new(Box::new(File::create(&file).unwrap()), &[]).unwrap();
     data.back_up(sink, true).await.unwrap();
-    // The hub holds its files open.
-    let _ = dir.keep();
     BackedUp {
         rig,
         file,
         identity,
         token,
         open,
+        _dir: dir,
     }
 }
 

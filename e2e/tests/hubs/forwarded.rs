@@ -37,7 +37,8 @@ async fn copy(hub: &Hub, kubectl: &Kubectl, pod: &str) -> anyhow::Result<()> {
     let (sent, received) = (hub.dir().join("sent"), hub.dir().join("received"));
     let bytes: Vec<u8> = (0..FILE_BYTES).map(|at| (at * 7 % 251) as u8).collect();
     std::fs::write(&sent, &bytes)?;
-    let there = format!("{pod}:/tmp/forwarded");
+    // The pods are processes of this machine: a fixed name would stay, and meet that of another run.
+    let there = format!("{pod}:{}", hub.dir().join("in-pod").display());
     let (sent, back) = (sent.display().to_string(), received.display().to_string());
     run(kubectl, &["cp", "--retries=0", &sent, &there]).await?;
     run(kubectl, &["cp", "--retries=0", &there, &back]).await?;

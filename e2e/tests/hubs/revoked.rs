@@ -25,6 +25,13 @@ struct RevokedWorld {
     dex: Dex,
 }
 
+/// Kubectl of one person at both hubs.
+struct SignedIn {
+    kubectl: [Kubectl; 2],
+    // Home folders with the tokens.
+    _homes: Vec<Person>,
+}
+
 impl RevokedWorld {
     async fn start() -> anyhow::Result<Self> {
         let dex = Dex::start(&[]).await?;
@@ -93,17 +100,19 @@ impl RevokedWorld {
     }
 
     /// Jane signs in at both hubs, as one person on two machines.
-    async fn sign_in(&self) -> anyhow::Result<[Kubectl; 2]> {
-        let mut signed_in = Vec::new();
+    async fn sign_in(&self) -> anyhow::Result<SignedIn> {
+        let (mut kubectl, mut homes) = (Vec::new(), Vec::new());
         for (hub, name) in self.hubs() {
             let jane = Person::new(hub)?;
             let said = jane.sign_in(&self.dex, hub, "jane").await?;
             ensure!(said.contains(JANE), "{said}");
-            signed_in.push(jane.kubectl(&self.cluster, name).await?);
-            // Its home folder stays until the end of the test.
-            std::mem::forget(jane);
+            kubectl.push(jane.kubectl(&self.cluster, name).await?);
+            homes.push(jane);
         }
-        signed_in.try_into().ok().context("two hubs")
+        Ok(SignedIn {
+            kubectl: kubectl.try_into().ok().context("two hubs")?,
+            _homes: homes,
+        })
     }
 }
 
@@ -162,7 +171,7 @@ async fn running_calls_end_at_both_hubs_with_the_reason() -> anyhow::Result<()> 
 
     // A group that is removed: a hub notices with the next token of the person.
     let jane = world.sign_in().await?;
-    let calls = world.calls(JANE, &jane).await?;
+    let calls = world.calls(JANE, &jane.kubectl).await?;
     world.dex.set_people(&[])?;
     let since = Instant::now();
     let refused = Person::new(two)?;
@@ -170,14 +179,18 @@ async fn running_calls_end_at_both_hubs_with_the_reason() -> anyhow::Result<()> 
     ensure!(refused.contains("FL-1106"), "{refused}");
     all_end(calls, "group removed", since, "FL-1205").await?;
     // The older token is void, too.
-    let older = jane[0].clone().args(["get", "namespaces"]).run().await?;
+    let older = jane.kubectl[0]
+        .clone()
+        .args(["get", "namespaces"])
+        .run()
+        .await?;
     ensure!(!older.status.success(), "{older:?}");
 
     // A locked user. Of two tokens of one second the weaker one counts, so the next one is of another second.
     world.dex.set_people(&["platform"])?;
     next_second().await;
     let jane = world.sign_in().await?;
-    let calls = world.calls(JANE, &jane).await?;
+    let calls = world.calls(JANE, &jane.kubectl).await?;
     let since = Instant::now();
     let lock = ["lock", "user", JANE, "--reason", "laptop stolen"];
     two.cli(lock).await?.success()?;
@@ -185,7 +198,7 @@ async fn running_calls_end_at_both_hubs_with_the_reason() -> anyhow::Result<()> 
     one.cli(["unlock", "user", JANE]).await?.success()?;
 
     // Requests that an admin ends at one hub.
-    let calls = world.calls(JANE, &jane).await?;
+    let calls = world.calls(JANE, &jane.kubectl).await?;
     let since = Instant::now();
     let kill = ["sessions", "kill", "--caller", JANE, "--reason"];
     let killed = one
@@ -201,7 +214,7 @@ async fn running_calls_end_at_both_hubs_with_the_reason() -> anyhow::Result<()> 
     ensure!(two.cli(unknown).await?.status.code() == Some(4));
 
     // Revoked identities of both clusters, each at the hub without its session.
-    let mut calls = world.calls(JANE, &jane).await?;
+    let mut calls = world.calls(JANE, &jane.kubectl).await?;
     // The same at the hub without the session: the other hub gives it the reason.
     let pods = [world.pods[0].as_str(), world.pods[1].as_str()];
     let at_one = two.kubectl(&world.cluster, "at-one").await?;
