@@ -10,6 +10,7 @@ mod layers;
 mod learned;
 mod links;
 mod memory;
+mod own_token;
 mod proxy;
 mod rejoin;
 mod rig;
