@@ -12,7 +12,6 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, header,
 };
 use rustls::pki_types::CertificateDer;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 pub use crate::upgrade::{CONNECT_PATH, SUBPROTOCOL};
@@ -21,6 +20,7 @@ use crate::{
     dial::error::{DialError, DialStage, step},
     limits::Limits,
     link::{LinkEnd, frame::SessionId},
+    link_io::LinkIo,
     mux::Side,
     secure::{self, SecureError},
     session::Session,
@@ -149,15 +149,12 @@ pub enum Arrival {
 /// # Errors
 ///
 /// With stage link, identity or protocol; each step has the handshake deadline of the limits.
-pub async fn accept<IO>(
-    io: IO,
+pub async fn accept(
+    io: impl Into<LinkIo>,
     tls: Arc<rustls::ServerConfig>,
     limits: Limits,
-) -> Result<Accepted, DialError>
-where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let mut socket = Socket::new(Box::new(io), &[], SocketRole::Hub);
+) -> Result<Accepted, DialError> {
+    let mut socket = Socket::new(io, &[], SocketRole::Hub);
     let agreed = begin(&mut socket, &limits, None).await?;
     let never = pin!(pending());
     let accepted = establish(socket, agreed, tls, &limits, None, never);
@@ -173,18 +170,15 @@ where
 /// # Errors
 ///
 /// As for [`accept`], and `FL-3114` after `evicted`. An agent without a valid proof cannot harm a session.
-pub async fn accept_resumable<IO>(
-    io: IO,
+pub async fn accept_resumable(
+    io: impl Into<LinkIo>,
     tls: Arc<rustls::ServerConfig>,
     limits: Limits,
     known: &Resumable,
     evicted: impl Future<Output = ()>,
-) -> Result<Arrival, DialError>
-where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+) -> Result<Arrival, DialError> {
     let mut evicted = pin!(evicted);
-    let mut socket = Socket::new(Box::new(io), &[], SocketRole::Hub);
+    let mut socket = Socket::new(io, &[], SocketRole::Hub);
     let agreed = tokio::select! {
         biased;
         agreed = begin(&mut socket, &limits, Some(known)) => agreed?,
@@ -210,11 +204,12 @@ where
 /// # Errors
 ///
 /// As for [`accept_resumable`].
-pub async fn resume_only<IO>(io: IO, limits: &Limits, known: &Resumable) -> Result<bool, DialError>
-where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let mut socket = Socket::new(Box::new(io), &[], SocketRole::Hub);
+pub async fn resume_only(
+    io: impl Into<LinkIo>,
+    limits: &Limits,
+    known: &Resumable,
+) -> Result<bool, DialError> {
+    let mut socket = Socket::new(io, &[], SocketRole::Hub);
     let agreed = begin(&mut socket, limits, Some(known)).await?;
     let came_back = async {
         let Some(handle) = known.get(&agreed.session) else {

@@ -15,7 +15,6 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use fairlead_api::{Code, HubUrl};
 use rustls::pki_types::CertificateDer;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::{
     error::{DialError, DialStage},
@@ -30,6 +29,7 @@ use self::{
 use crate::{
     close::CloseReason,
     limits::Limits,
+    link_io::LinkIo,
     mux::Side,
     secure::{self, SecureError},
     session::Session,
@@ -222,7 +222,8 @@ impl Dialer {
         let upgraded = step(DialStage::Upgrade, deadline, upgrade::upgrade(tls, hub)).await?;
         let via = upgraded.via.map(|via| format!("via {via}"));
         self.trace.pass(DialStage::Upgrade, via.unwrap_or_default());
-        let mut socket = Socket::new(Box::new(upgraded.io), &upgraded.read, SocketRole::Agent);
+        let io = LinkIo::over_tcp(upgraded.io, |gate| gate.get_ref().get_ref().tcp());
+        let mut socket = Socket::new(io, &upgraded.read, SocketRole::Agent);
         let agreed = async {
             let wanted = handle.map(SessionHandle::id);
             Ok(wire::offer(&mut socket, wire::VERSIONS, &self.limits, wanted).await?)
@@ -259,15 +260,12 @@ impl Dialer {
 /// # Errors
 ///
 /// With stage link or identity; each step has the handshake deadline of the limits.
-pub async fn start_session<IO>(
-    io: IO,
+pub async fn start_session(
+    io: impl Into<LinkIo>,
     inner: Arc<rustls::ClientConfig>,
     limits: &Limits,
-) -> Result<Session, DialError>
-where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let mut socket = Socket::new(Box::new(io), &[], SocketRole::Agent);
+) -> Result<Session, DialError> {
+    let mut socket = Socket::new(io, &[], SocketRole::Agent);
     let agreed = async { Ok(wire::offer(&mut socket, wire::VERSIONS, limits, None).await?) };
     let agreed = step(DialStage::Link, limits.handshake, agreed).await?;
     let secured = async { Ok(secure::client(socket, agreed, inner, limits).await?) };

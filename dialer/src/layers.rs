@@ -17,7 +17,7 @@ const LAYERS: [&[&str]; 9] = [
         "websocket",
     ],
     &["byte_socket", "error", "limits", "tls", "watched"],
-    &["link", "tcp_options"],
+    &["link", "link_io"],
     &["mux", "wire"],
     &["secure", "session"],
     &["dial"],

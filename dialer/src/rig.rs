@@ -215,7 +215,7 @@ pub(crate) async fn agent_wire<IO>(io: IO, limits: &Limits) -> Wire
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut socket = Socket::new(Box::new(io), &[], SocketRole::Agent);
+    let mut socket = Socket::new(io, &[], SocketRole::Agent);
     let agreed = wire::offer(&mut socket, wire::VERSIONS, limits, None).await;
     let inner = agent_inner(&OURS, Some(&OURS));
     secure::client(socket, agreed.unwrap(), inner, limits)

@@ -93,7 +93,7 @@ async fn agent_evicted_before_its_hello_gets_the_reason() {
     let (io, hub) = duplex(64 * 1024);
     // It sends nothing, so it loses its place before its HELLO.
     let agent = async {
-        let mut socket = Socket::new(Box::new(io), &[], SocketRole::Agent);
+        let mut socket = Socket::new(io, &[], SocketRole::Agent);
         let message = socket.receive().await.unwrap();
         let busy = CloseReason::Busy.code();
         assert!(matches!(frame::decode(message), Ok(Frame::Close(code)) if code == busy));
@@ -106,7 +106,7 @@ async fn agent_evicted_within_its_inner_handshake_gets_the_reason() {
     let (io, hub) = duplex(64 * 1024);
     let (evict, evicted) = oneshot::channel();
     let agent = async {
-        let mut socket = Socket::new(Box::new(io), &[], SocketRole::Agent);
+        let mut socket = Socket::new(io, &[], SocketRole::Agent);
         let limits = Limits::default();
         let agreed = wire::offer(&mut socket, wire::VERSIONS, &limits, None);
         let agreed = agreed.await.unwrap();

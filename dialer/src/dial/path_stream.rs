@@ -20,6 +20,16 @@ pub(super) enum PathStream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+impl PathStream {
+    /// The TCP connection to the hub, or to the proxy.
+    pub(super) fn tcp(&self) -> &TcpStream {
+        match self {
+            PathStream::Tcp(tcp) => tcp,
+            PathStream::Tls(tls) => tls.get_ref().0,
+        }
+    }
+}
+
 macro_rules! delegate {
     ($stream:expr, $io:ident => $call:expr) => {
         match $stream {

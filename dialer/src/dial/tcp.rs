@@ -15,7 +15,7 @@ use super::{
     error::{DialError, DialStage, step},
     trace::DialTrace,
 };
-use crate::tcp_options::set_link_options;
+use crate::link_io::set_link_options;
 
 /// Head start of an address before the next one.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -153,7 +153,7 @@ mod tests {
             assert_eq!(timeout, Some(crate::limits::SILENCE_TIMEOUT));
             assert_eq!(
                 tcp.tcp_notsent_lowat().unwrap(),
-                crate::tcp_options::MAX_UNSENT_BYTES
+                crate::link_io::MAX_UNSENT_BYTES
             );
         }
         let error = race(VecDeque::from([gone]), one).await.unwrap_err();

@@ -116,6 +116,12 @@ fn deliver(record: &[u8], reader: &mut ReadBuf<'_>, plain: &mut BytesMut) {
 
 impl<IO, S: TlsSide> TlsStream<IO, S> {
     /// The wrapped connection.
+    #[must_use]
+    pub fn get_ref(&self) -> &IO {
+        &self.io
+    }
+
+    /// The wrapped connection.
     pub fn get_mut(&mut self) -> &mut IO {
         &mut self.io
     }

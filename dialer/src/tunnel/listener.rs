@@ -34,9 +34,9 @@ use crate::{
     close::CloseReason,
     input_gate::InputGate,
     limits::{Limits, OUTER_TLS_BUFFER_BYTES},
+    link_io::{LinkIo, set_link_options},
     session::Session,
     sync::lock,
-    tcp_options::set_link_options,
     tls::ServerTls,
     wire::Resumable,
 };
@@ -186,23 +186,21 @@ where
         set_link_options(&tcp);
         match &self.tls.outer {
             None => {
-                self.arrive(upgraded(tcp, self.limits.handshake).await?)
-                    .await
+                let io = upgraded(tcp, self.limits.handshake).await?;
+                self.arrive(LinkIo::over_tcp(io, |tcp| tcp)).await
             }
             Some(outer) => {
                 let accepting = ServerTls::accept(tcp, outer.clone());
                 let mut tls = timeout(self.limits.handshake, accepting).await??;
                 tls.set_output_limit(OUTER_TLS_BUFFER_BYTES);
                 let io = upgraded(InputGate::new(tls), self.limits.handshake).await?;
+                let io = LinkIo::over_tcp(io, |gate| gate.get_ref().get_ref());
                 self.arrive(io).await
             }
         }
     }
 
-    async fn arrive<IO>(&self, io: IO) -> Result<Arrival, BoxError>
-    where
-        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    async fn arrive(&self, io: LinkIo) -> Result<Arrival, BoxError> {
         let (tls, limits) = (self.tls.inner.clone(), self.limits.clone());
         Ok(accept_resumable(io, tls, limits, &self.resumable, pending()).await?)
     }

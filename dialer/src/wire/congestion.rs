@@ -21,20 +21,21 @@ use std::{
     time::Duration,
 };
 
-use crate::path::FAR_RTT;
-
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use self::{
     bandwidth::{BandwidthEstimate, Delivery},
     pace::BulkPace,
 };
-use crate::{limits::SILENCE_TIMEOUT, websocket::SocketRole};
+use crate::{
+    limits::SILENCE_TIMEOUT, link_io::MAX_UNSENT_BYTES, path::FAR_RTT, websocket::SocketRole,
+};
 
 /// Interval of probes while anything is sent; windows are sized by the result.
 const ACTIVE_PROBE_INTERVAL: Duration = Duration::from_millis(250);
-/// Silence of the hub after which an agent probes it, with 10 % of jitter. The acknowledgement has a few seconds before the peer counts
-/// as dead. Messages of either side put the probe off, so a link with any traffic pays nothing for it.
+/// Silence of the hub after which an agent probes it, with 10 % of jitter. The acknowledgement has a
+/// few seconds before the peer counts as dead. Messages of either side put the probe off, so a link
+/// with any traffic pays nothing for it.
 const IDLE_PROBE_DELAY_AGENT: Duration = Duration::from_secs(6);
 /// As [`IDLE_PROBE_DELAY_AGENT`], of a hub: the probe of a living agent comes first.
 const IDLE_PROBE_DELAY_HUB: Duration = Duration::from_secs(8);
@@ -193,6 +194,12 @@ impl CongestionControl {
 
     pub(crate) fn is_interactive(&self) -> bool {
         self.interactive
+    }
+
+    /// Bytes that the kernel may hold unsent.
+    pub(crate) fn max_unsent(&self) -> u32 {
+        let far = self.least.filter(|&least| least >= FAR_RTT);
+        far.map_or(MAX_UNSENT_BYTES, |least| self.bandwidth.max_unsent(least))
     }
 
     /// Bytes of bulk that may be sent in addition to `flight`.

@@ -145,6 +145,7 @@ impl WireLink {
         if self.congestion.answered(count).is_err() {
             return wrong("an acknowledgement without a probe");
         }
+        self.socket.limit_kernel(self.congestion.max_unsent());
         retransmit.acknowledge(count).map_err(LinkEnd::InvalidCount)
     }
 

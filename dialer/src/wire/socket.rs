@@ -9,16 +9,16 @@ use std::{
     collections::VecDeque,
     future::poll_fn,
     io::{self, IoSlice},
+    mem,
     ops::Range,
-    pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::poll_read_buf;
 
 use crate::link::LinkEnd;
+use crate::link_io::{LinkIo, MAX_UNSENT_BYTES};
 use crate::websocket::{CONTROL_LIMIT, Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, SocketRole};
 
 /// Bytes per read. The largest frame fits.
@@ -35,12 +35,10 @@ thread_local! {
     static SPARE: RefCell<BytesMut> = RefCell::default();
 }
 
-pub(crate) trait WireIo: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> WireIo for T {}
-
 pub(crate) struct Socket {
-    io: Box<dyn WireIo>,
+    io: LinkIo,
+    /// Limit of bytes that the kernel holds unsent.
+    kernel_unsent: u32,
     decoder: Decoder,
     encoder: Encoder,
     inbox: BytesMut,
@@ -72,9 +70,10 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// `read` holds the bytes received after the head of the upgrade.
-    pub(crate) fn new(io: Box<dyn WireIo>, read: &[u8], role: SocketRole) -> Self {
+    pub(crate) fn new(io: impl Into<LinkIo>, read: &[u8], role: SocketRole) -> Self {
         Socket {
-            io,
+            io: io.into(),
+            kernel_unsent: MAX_UNSENT_BYTES,
             decoder: Decoder::new(role),
             encoder: Encoder::new(role),
             inbox: BytesMut::from(read),
@@ -92,6 +91,13 @@ impl Socket {
             queue: VecDeque::new(),
             unsent: 0,
             unflushed: false,
+        }
+    }
+
+    /// Sets the bytes that the kernel may hold unsent.
+    pub(crate) fn limit_kernel(&mut self, bytes: u32) {
+        if mem::replace(&mut self.kernel_unsent, bytes) != bytes {
+            self.io.limit_unsent(bytes);
         }
     }
 
@@ -137,7 +143,7 @@ impl Socket {
             self.inbox.reserve(BLOCK_BYTES - self.inbox.len());
             let room = BLOCK_BYTES - self.inbox.len();
             let mut limited = (&mut self.inbox).limit(room);
-            match ready!(poll_read_buf(Pin::new(&mut *self.io), cx, &mut limited)) {
+            match ready!(poll_read_buf(self.io.pin(), cx, &mut limited)) {
                 Ok(0) => {
                     self.eof = true;
                     break;
@@ -321,7 +327,7 @@ impl Socket {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         if self.unflushed {
-            ready!(Pin::new(&mut *self.io).poll_flush(cx)).map_err(|error| broken(&error))?;
+            ready!(self.io.pin().poll_flush(cx)).map_err(|error| broken(&error))?;
             self.unflushed = false;
         }
         Poll::Ready(Ok(()))
@@ -340,7 +346,7 @@ impl Socket {
             count += 1;
         }
         let slices = slices.get(..count).unwrap_or_default();
-        Pin::new(&mut *self.io).poll_write_vectored(cx, slices)
+        self.io.pin().poll_write_vectored(cx, slices)
     }
 
     /// Consumes written bytes, in the order of [`Socket::write`].
@@ -365,7 +371,8 @@ impl Socket {
     }
 
     pub(crate) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
-        Pin::new(&mut *self.io)
+        self.io
+            .pin()
             .poll_shutdown(cx)
             .map_err(|error| broken(&error))
     }
@@ -421,7 +428,7 @@ mod tests {
     #[tokio::test]
     async fn ping_and_probe_are_answered_by_one_write() {
         let (mut peer, io) = duplex(1024);
-        let mut socket = Socket::new(Box::new(io), &[], SocketRole::Hub);
+        let mut socket = Socket::new(io, &[], SocketRole::Hub);
         let mut encoder = Encoder::new(SocketRole::Agent);
         for (opcode, body) in [
             (Opcode::Ping, &b"old"[..]),
@@ -443,7 +450,7 @@ mod tests {
     #[tokio::test]
     async fn socket_dropped_with_unread_data_returns_its_block() {
         let (mut peer, io) = duplex(1024);
-        let mut socket = Socket::new(Box::new(io), &[], SocketRole::Agent);
+        let mut socket = Socket::new(io, &[], SocketRole::Agent);
         let frame =
             Encoder::new(SocketRole::Hub).frame(Opcode::Binary, 5, |out| out.put_slice(b"hello"));
         peer.write_all(&frame.unwrap()).await.unwrap();

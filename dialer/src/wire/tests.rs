@@ -172,7 +172,7 @@ async fn agent_resumes_while_the_hub_still_has_the_old_link() {
     let mut hub = hub.unwrap();
     // From here on the hub's socket stays silent and never ends.
     let lost = WireLink::new(
-        Socket::new(Box::new(black_hole), &[], SocketRole::Hub),
+        Socket::new(black_hole, &[], SocketRole::Hub),
         &hub.retransmit,
         1 << 20,
         SocketRole::Hub,

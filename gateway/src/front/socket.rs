@@ -16,7 +16,9 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use fairlead_dialer::{InputGate, OUTER_TLS_BUFFER_BYTES, PollInput, ServerTls};
+use fairlead_dialer::{
+    InputGate, LinkIo, OUTER_TLS_BUFFER_BYTES, PollInput, ServerTls, set_link_options,
+};
 use fairlead_exchange::Upgraded;
 use fairlead_seam::NamedService;
 use socket2::{SockRef, TcpKeepalive};
@@ -160,9 +162,7 @@ impl ClientSocket {
 ///
 /// # Errors
 /// The agent sent data before the answer, or this is no HTTP/1 connection of the front.
-pub(crate) fn agent_connection(
-    upgraded: Upgraded,
-) -> Result<Either<FrontTls, ClientSocket>, &'static str> {
+pub(crate) fn agent_connection(upgraded: Upgraded) -> Result<LinkIo, &'static str> {
     let (mut io, read) = match upgraded.downcast::<FrontTls>() {
         Ok((tls, read)) => (Either::Left(tls), read),
         Err(other) => match other.downcast::<ClientSocket>() {
@@ -184,8 +184,11 @@ pub(crate) fn agent_connection(
     };
     // A link has limits of its own.
     socket.limits = None;
-    fairlead_dialer::set_link_options(&socket.tcp);
-    Ok(io)
+    set_link_options(&socket.tcp);
+    Ok(LinkIo::over_tcp(io, |io| match io {
+        Either::Left(tls) => &tls.get_ref().get_ref().tcp,
+        Either::Right(socket) => &socket.tcp,
+    }))
 }
 
 impl Drop for ClientSocket {

@@ -37,7 +37,7 @@ async fn tls_proxy(tls: Arc<rustls::ServerConfig>) -> (ProxyRules, Arc<Mutex<Str
 
 async fn tunnel<IO>(mut io: IO, answer: Option<&'static str>, saw: Arc<Mutex<String>>)
 where
-    IO: AsyncRead + AsyncWrite + Unpin,
+    IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -67,7 +67,7 @@ async fn resume(agent: &Session, known: &Resumable) -> Cable {
     let (cable, a, h) = Cable::new();
     let limits = Limits::default();
     let at_agent = async {
-        let mut socket = Socket::new(Box::new(a), &[], SocketRole::Agent);
+        let mut socket = Socket::new(a, &[], SocketRole::Agent);
         let wanted = Some(handle(agent).id());
         let agreed = wire::offer(&mut socket, wire::VERSIONS, &limits, wanted).await?;
         handle(agent).resume(socket, &agreed).await

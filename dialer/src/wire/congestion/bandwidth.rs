@@ -6,10 +6,17 @@
 //! startup, until the rate stops growing. If the rate with a tight limit falls below that of a
 //! generous one, the excess was not standing in a queue; then the limit is generous again for a
 //! while.
+//!
+//! TCP measures the path, too, and takes the rate of a socket that ran dry for that of the
+//! application. BBR does not end its startup by such a rate: it goes on at 2.9 times the path's
+//! rate, and repeats a third of its packets. Therefore the kernel holds a BDP unsent at startup,
+//! and at the begin of each generous phase.
 
 use std::{mem, time::Duration};
 
 use tokio::time::Instant;
+
+use crate::link_io::MAX_UNSENT_BYTES;
 
 /// Number of probes per flight.
 pub(super) const PROBES_PER_FLIGHT: u64 = 16;
@@ -36,6 +43,10 @@ const TOO_TIGHT_SHARE: f64 = 0.85;
 const BEST_RATE_ROUNDS: u32 = 6;
 /// Round trips without a full flight that are a pause.
 const PAUSE_ROUNDS: u32 = 4;
+/// Full round trips of a generous phase in which TCP measures the path.
+const MEASURED_ROUNDS: u32 = 16;
+/// Limit of unsent bytes while TCP measures the path.
+const MAX_MEASURED_UNSENT_BYTES: u32 = 1024 * 1024;
 /// Duration of a generous phase. It doubles each time, until a tight limit suffices again.
 const GENEROUS_TIME: Duration = Duration::from_secs(30);
 const MAX_GENEROUS_TIME: Duration = Duration::from_mins(8);
@@ -196,6 +207,25 @@ impl BandwidthEstimate {
     /// Best rate in bytes per second, while the limit is tight.
     pub(super) fn tight_rate(&self) -> Option<f64> {
         matches!(self.phase, BandwidthPhase::Enough(..)).then(|| self.best())
+    }
+
+    /// Bytes that the kernel may hold unsent; `least` is the round trip of an empty path.
+    pub(super) fn max_unsent(&self, least: Duration) -> u32 {
+        let is_measured = match self.phase {
+            BandwidthPhase::Beginning(_) => true,
+            BandwidthPhase::Plenty(_) => {
+                let full = self.full.as_ref();
+                full.is_none_or(|full| full.number < MEASURED_ROUNDS)
+            }
+            BandwidthPhase::Enough(..) => false,
+        };
+        if !is_measured {
+            return MAX_UNSENT_BYTES;
+        }
+        let bdp = (self.best() * least.as_secs_f64()) as u32;
+        // Few different values, because each is a system call.
+        let bytes = bdp.clamp(MAX_UNSENT_BYTES, MAX_MEASURED_UNSENT_BYTES);
+        bytes.next_power_of_two()
     }
 
     /// Lower bound of the limit; `least` is the round trip of an empty path, `target` that of a

@@ -267,3 +267,4 @@ async fn peer_that_is_heard_is_not_probed() {
 }
 
 mod tcp;
+mod unsent;

@@ -333,7 +333,7 @@ async fn data_read_ahead_is_kept() {
     let (wire, _far) = by_hand().await;
     let close = message(&Frame::Close(CloseReason::Draining.code()));
     let (quiet, _open) = duplex(64);
-    let ahead = Socket::new(Box::new(quiet), &close, SocketRole::Agent);
+    let ahead = Socket::new(quiet, &close, SocketRole::Agent);
     let mut wire = wire;
     let link = super::WireLink::new(ahead, &wire.retransmit, 1 << 20, SocketRole::Agent);
     wire.state = super::WireState::Up(Box::new(link));

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    Limits,
+    Limits, LinkIo,
     link::{LinkEnd, frame::SessionId},
     rig::{OURS, agent_inner, hub_inner},
     sync::lock,
@@ -98,14 +98,14 @@ pub(super) fn limits() -> Limits {
     Limits::default()
 }
 
-pub(super) fn socket(io: impl crate::wire::socket::WireIo + 'static, role: SocketRole) -> Socket {
-    Socket::new(Box::new(io), &[], role)
+pub(super) fn socket(io: impl Into<LinkIo>, role: SocketRole) -> Socket {
+    Socket::new(io, &[], role)
 }
 
 /// Both ends of a session, as far as they get over this pipe.
 pub(super) async fn begin(
-    agent: impl crate::wire::socket::WireIo + 'static,
-    hub: impl crate::wire::socket::WireIo + 'static,
+    agent: impl Into<LinkIo>,
+    hub: impl Into<LinkIo>,
     limits: (&Limits, &Limits),
     known: &Resumable,
 ) -> (Result<Wire, LinkEnd>, Result<Wire, LinkEnd>) {
@@ -113,8 +113,8 @@ pub(super) async fn begin(
 }
 
 pub(super) async fn begin_with(
-    agent: impl crate::wire::socket::WireIo + 'static,
-    hub: impl crate::wire::socket::WireIo + 'static,
+    agent: impl Into<LinkIo>,
+    hub: impl Into<LinkIo>,
     limits: (&Limits, &Limits),
     versions: ((u8, u8), (u8, u8)),
     known: Option<&Resumable>,
@@ -318,8 +318,8 @@ impl AsyncWrite for Handle {
 
 /// A new link between the two, as dialer and hub would make it.
 pub(super) async fn resume(
-    agent: impl crate::wire::socket::WireIo + 'static,
-    hub: impl crate::wire::socket::WireIo + 'static,
+    agent: impl Into<LinkIo>,
+    hub: impl Into<LinkIo>,
     handle: &SessionHandle,
     known: &Resumable,
 ) -> (Result<(), LinkEnd>, Result<(), LinkEnd>) {
@@ -332,10 +332,7 @@ pub(super) async fn resume(
     tokio::join!(at_agent, answer(hub, known))
 }
 
-pub(super) async fn answer(
-    hub: impl crate::wire::socket::WireIo + 'static,
-    known: &Resumable,
-) -> Result<(), LinkEnd> {
+pub(super) async fn answer(hub: impl Into<LinkIo>, known: &Resumable) -> Result<(), LinkEnd> {
     let mut socket = socket(hub, SocketRole::Hub);
     let is_known = |id: &[u8; 16]| known.get(id).is_some();
     let agreed = choose(&mut socket, VERSIONS, &limits(), Some(is_known)).await?;

@@ -19,19 +19,23 @@ use crate::size;
 const BYTES_PER_MIB: u64 = 1024 * 1024;
 /// Size of one log line, in bytes.
 const LINE_BYTES: usize = 64 * 1024;
-const DISCARD_PORT: u16 = 9;
+/// Ports of plain TCP flows.
+const PORTS: [u16; 2] = [9, 10];
 /// Deadline of each transfer; a partial transfer counts.
 const TRANSFER_DEADLINE: Duration = Duration::from_secs(60);
 /// Smallest share of plain TCP's rate. A stream limited by a window has a tenth, while noise does not halve
 /// it.
 const MIN_RATE_SHARE: f64 = 0.5;
 
+/// Round trip from which on the dialer takes a path for far, in milliseconds.
+const FAR_MILLIS: u64 = 5;
+
 /// Bytes per second, from the first byte to the last.
 type Rate = f64;
 
-/// Plain TCP from the site to the hub: `bytes`, or as many as arrive within `most`.
-async fn plain(net: &Net, bytes: u64, most: Duration) -> anyhow::Result<Rate> {
-    let at = SocketAddr::new(HUB_ADDRESS.parse()?, DISCARD_PORT);
+/// Plain TCP from the site to this port of the hub: `bytes`, or as many as arrive within `most`.
+async fn plain(net: &Net, port: u16, bytes: u64, most: Duration) -> anyhow::Result<Rate> {
+    let at = SocketAddr::new(HUB_ADDRESS.parse()?, port);
     let listener = net.hub.listen(at)?;
     let mut stream = net.site.connect(at)?;
     let writer = spawn_blocking(move || {
@@ -113,7 +117,7 @@ async fn beside_plain_tcp(shape: LinkShape, mib: u64, control: Option<&str>) -> 
     write_log(&stage, &pod, bytes)?;
     let mut ratios = Vec::new();
     for _ in 0..rounds {
-        let plain = plain(&stage.net, bytes, TRANSFER_DEADLINE).await?;
+        let plain = plain(&stage.net, PORTS[0], bytes, TRANSFER_DEADLINE).await?;
         let tunnel = tunnel(&stage, &pod, bytes, TRANSFER_DEADLINE).await;
         let tunnel = tunnel.with_context(|| stage.said(&site))?;
         eprintln!(
@@ -194,10 +198,12 @@ async fn ask_beside<T>(
 }
 
 /// A bulk stream beside a flow of plain TCP: neither starves the other, and small requests continue.
-/// The session has been dialled over the first of the paths, and each of them has its turn.
+/// The session has been dialled over the first of the paths, and each of them has its turn. Over a
+/// far one the link's TCP does not stay in its startup, in which BBR takes more than its share.
 async fn beside_other_tcp(paths: &[u64]) -> anyhow::Result<()> {
     let most = Duration::from_secs(20);
     let stage = Stage::set().await?;
+    stage.net.congestion_control("bbr")?;
     let first = *paths.first().context("no path")?;
     stage.net.link(far(first))?;
     let _site = stage.agent(|agent| agent).await?;
@@ -210,9 +216,17 @@ async fn beside_other_tcp(paths: &[u64]) -> anyhow::Result<()> {
     {
         stage.net.link(far(millis))?;
         stage.get_nodes().await?;
+        let [other, second] = PORTS.map(|port| plain(&stage.net, port, u64::MAX, most));
+        let (other, second) = tokio::try_join!(other, second)?;
+        eprintln!(
+            "{millis} ms: plain TCP {:.2} MB/s, a second flow of it {:.2} MB/s, ratio {:.2}",
+            other / 1e6,
+            second / 1e6,
+            second / other
+        );
         let both = async {
             tokio::try_join!(
-                plain(&stage.net, u64::MAX, most),
+                plain(&stage.net, PORTS[0], u64::MAX, most),
                 tunnel(&stage, &pod, 512 * BYTES_PER_MIB, most)
             )
         };
@@ -228,6 +242,11 @@ async fn beside_other_tcp(paths: &[u64]) -> anyhow::Result<()> {
             took.last()
         );
         ensure!(tunnel >= 0.05 * plain, "it is starved");
+        if millis >= FAR_MILLIS {
+            let links = stage.net.site.run(&["ss", "-tinH", "dport = :443"])?;
+            let startup = links.contains("pacing_gain:2.8");
+            ensure!(links.contains("bbr:(") && !startup, "{links}");
+        }
     }
     Ok(())
 }
