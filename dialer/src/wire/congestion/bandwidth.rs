@@ -8,9 +8,10 @@
 //! while.
 //!
 //! TCP measures the path, too, and takes the rate of a socket that ran dry for that of the
-//! application. BBR does not end its startup by such a rate: it goes on at 2.9 times the path's
-//! rate, and repeats a third of its packets. Therefore the kernel holds a BDP unsent at startup,
-//! and at the begin of each generous phase.
+//! application. BBR does not end its startup by such a rate: beside another flow it goes on at 2.9
+//! times the path's rate, and repeats a third of its packets. Therefore the kernel holds a BDP
+//! unsent at the begin of each generous phase. At startup it does not: a rate that windows still
+//! limit would pass for the path's.
 
 use std::{mem, time::Duration};
 
@@ -211,15 +212,10 @@ impl BandwidthEstimate {
 
     /// Bytes that the kernel may hold unsent; `least` is the round trip of an empty path.
     pub(super) fn max_unsent(&self, least: Duration) -> u32 {
-        let is_measured = match self.phase {
-            BandwidthPhase::Beginning(_) => true,
-            BandwidthPhase::Plenty(_) => {
-                let full = self.full.as_ref();
-                full.is_none_or(|full| full.number < MEASURED_ROUNDS)
-            }
-            BandwidthPhase::Enough(..) => false,
-        };
-        if !is_measured {
+        let full = self.full.as_ref();
+        if !matches!(self.phase, BandwidthPhase::Plenty(_))
+            || full.is_some_and(|full| full.number >= MEASURED_ROUNDS)
+        {
             return MAX_UNSENT_BYTES;
         }
         let bdp = (self.best() * least.as_secs_f64()) as u32;

@@ -16,18 +16,17 @@ async fn most_unsent(path: &mut EmulatedPath, time: Duration) -> u32 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kernel_holds_a_bdp_unsent_while_tcp_measures_a_far_path() {
+async fn kernel_holds_a_bdp_unsent_while_tcp_measures_a_shared_path() {
     let mut path = EmulatedPath::new(Duration::from_millis(20), 20e6);
-    let bdp = 400_000;
-    let most = most_unsent(&mut path, ONE_SECOND).await;
-    assert!((bdp..=3 * bdp).contains(&most), "{most}");
-    most_unsent(&mut path, 5 * ONE_SECOND).await;
-    assert_eq!(path.congestion.max_unsent(), MAX_UNSENT_BYTES);
+    // Windows may limit the rate at startup.
+    let most = most_unsent(&mut path, 5 * ONE_SECOND).await;
+    assert_eq!(most, MAX_UNSENT_BYTES);
 
     // The queue of another flow makes the limit generous.
+    let bdp = 400_000;
     path.others = 1_000_000;
     let most = most_unsent(&mut path, 5 * ONE_SECOND).await;
-    assert!(most > bdp / 2, "{most}");
+    assert!((bdp / 2..3 * bdp).contains(&most), "{most}");
     most_unsent(&mut path, 5 * ONE_SECOND).await;
     assert_eq!(path.congestion.max_unsent(), MAX_UNSENT_BYTES);
 }
