@@ -1,13 +1,9 @@
 //! Connection below a link, and the socket options of its TCP.
 
-use std::{
-    io::{self, IoSlice},
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::pin::Pin;
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
 
@@ -50,8 +46,8 @@ impl LinkIo {
         LinkIo(Box::new(Connection { io, tcp }))
     }
 
-    pub(crate) fn pin(&mut self) -> Pin<&mut (dyn Transport + 'static)> {
-        Pin::new(&mut *self.0)
+    pub(crate) fn pin(&mut self) -> Pin<&mut dyn ByteIo> {
+        self.0.pin()
     }
 
     /// Lets the kernel hold so many bytes unsent.
@@ -68,7 +64,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static> From<IO> for LinkIo {
     }
 }
 
-pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
+pub(crate) trait ByteIo: AsyncRead + AsyncWrite + Unpin {}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin> ByteIo for IO {}
+
+/// A connection, and the way to its TCP through the layers above it.
+trait Transport: Send {
+    fn pin(&mut self) -> Pin<&mut dyn ByteIo>;
     fn tcp(&self) -> Option<&TcpStream>;
 }
 
@@ -77,49 +79,13 @@ struct Connection<IO> {
     tcp: Option<fn(&IO) -> &TcpStream>,
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin + Send> Transport for Connection<IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static> Transport for Connection<IO> {
+    fn pin(&mut self) -> Pin<&mut dyn ByteIo> {
+        Pin::new(&mut self.io)
+    }
+
     fn tcp(&self) -> Option<&TcpStream> {
         self.tcp.map(|tcp| tcp(&self.io))
-    }
-}
-
-impl<IO: AsyncRead + Unpin> AsyncRead for Connection<IO> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
-    }
-}
-
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Connection<IO> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
 
